@@ -64,7 +64,7 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// If there is a kind of that name already.
+    /// If there is a kind of that name already, be it one of Weir's.
     #[must_use]
     #[track_caller]
     pub fn workload<W: Workload>(mut self) -> Cli {
@@ -76,7 +76,7 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// If one of that name was added already.
+    /// If there is a kind of that name already, be it one of Weir's.
     #[must_use]
     #[track_caller]
     pub fn topology<T: TopologyKind>(mut self) -> Cli {

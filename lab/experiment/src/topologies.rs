@@ -4,7 +4,7 @@ use crate::workload::of_kind;
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_yaml::Value;
+use serde_yaml::{Mapping, Value};
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_controller::topology::{Custom, TopologySpec};
@@ -46,7 +46,7 @@ impl Topologies {
     ///
     /// # Panics
     ///
-    /// If there is a kind of that name already.
+    /// If there is a kind of that name already, be it one of Weir's.
     #[must_use]
     #[track_caller]
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
@@ -55,6 +55,7 @@ impl Topologies {
             kind.fabric().map_err(|why| (String::new(), why))
         };
         let entry = Entry { about: T::ABOUT, read, schema: T::json_schema };
+        assert!(!is_builtin(T::KIND), "{} is the kind of one of Weir's topologies", T::KIND);
         let known = self.kinds.insert(T::KIND, entry);
         assert!(known.is_none(), "{} is the kind of two topologies", T::KIND);
         self
@@ -94,8 +95,50 @@ impl Topologies {
     }
 }
 
+/// Returns whether a kind comes with Weir.
+fn is_builtin(kind: &str) -> bool {
+    let keys = Mapping::from_iter([("kind".into(), kind.into())]);
+    let spec: Result<TopologySpec, _> = serde_yaml::from_value(keys.into());
+    spec.map_or_else(|error| !error.to_string().contains("unknown variant"), |_| true)
+}
+
 impl fmt::Debug for Topologies {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.debug_set().entries(self.kinds.keys()).finish()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::Deserialize;
+
+    #[derive(Deserialize, JsonSchema)]
+    struct Named<const N: usize> {}
+
+    const KINDS: [&str; 3] = ["ring", "star", "leaf-spine"];
+
+    impl<const N: usize> TopologyKind for Named<N> {
+        const KIND: &'static str = KINDS[N];
+        const ABOUT: &'static str = "a kind";
+
+        fn fabric(&self) -> Result<Custom, String> {
+            Err("no fabric".to_owned())
+        }
+    }
+
+    #[test]
+    fn the_names_of_weirs_kinds_are_taken() {
+        assert_eq!(Topologies::default().with::<Named<0>>().kinds().count(), 1);
+        let panics = |register: fn() -> Topologies| {
+            let panic = std::panic::catch_unwind(register).unwrap_err();
+            panic.downcast_ref::<String>().unwrap().clone()
+        };
+        let star = panics(|| Topologies::default().with::<Named<1>>());
+        assert_eq!(star, "star is the kind of one of Weir's topologies");
+        let leaves = panics(|| Topologies::default().with::<Named<2>>());
+        assert_eq!(leaves, "leaf-spine is the kind of one of Weir's topologies");
+        let twice = panics(|| Topologies::default().with::<Named<0>>().with::<Named<0>>());
+        assert_eq!(twice, "ring is the kind of two topologies");
     }
 }
