@@ -218,9 +218,10 @@ impl Positions {
         KeyError { position: self.place(&place, &why), place, why }
     }
 
-    /// Returns the position of what is wrong at `path`: the key if there is no such key, or else its value.
+    /// Returns the position of what is wrong at `path`: the key if there is no such key or parameter, or else its value.
     pub(crate) fn place(&self, path: &str, why: &str) -> Option<Position> {
-        if why.starts_with("unknown field") { self.key(path) } else { self.get(path) }
+        let is_unknown = why.starts_with("unknown field") || why.contains(" has no parameter \"");
+        if is_unknown { self.key(path) } else { self.get(path) }
     }
 
     /// Returns the position of the key at the end of `path`; that of the value if there is no key.

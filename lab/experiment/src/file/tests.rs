@@ -114,6 +114,17 @@ fn bad_input_is_named_with_its_place() {
 }
 
 #[test]
+fn an_unknown_parameter_is_marked_at_its_name() {
+    let with = |set: &str| message(&GOOD.replace("lhcs: off", set), &[]);
+    let (unknown, value) = (with("lhsc: off"), with("lhcs: maybe"));
+    assert!(
+        unknown.starts_with("x.yaml:5:42: schemes[1].set.lhsc: fncc has no parameter \"lhsc\""),
+        "{unknown}"
+    );
+    assert!(value.starts_with("x.yaml:5:48: schemes[1].set.lhcs: "), "{value}");
+}
+
+#[test]
 fn without_overrides_the_line_is_named() {
     let text = message(&GOOD.replace("start: 300us", "start: 300"), &[]);
     assert!(text.starts_with("x.yaml:7:31: flows[0].start: ") && text.contains("has no unit"), "{text}");
