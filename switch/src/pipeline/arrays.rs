@@ -1,15 +1,14 @@
 //! The control surface of registers, counters, meters and parser value sets.
 
-use super::control::by_name;
+use super::control::{find, no_table};
 use super::entry::{CounterValue, EntryHandle, MeterRates, TableError};
 use super::meter::Meter;
 use super::{Pipeline, values};
 use crate::program::{Array, RegisterArray, TableId, limbs};
 use std::ops::Range;
 
-fn find(arrays: &[Array], kind: &'static str, name: &str) -> Result<usize, TableError> {
-    let names = arrays.iter().map(|array| array.name.as_str());
-    by_name(names, name).ok_or_else(|| TableError::Unknown { kind, name: name.to_string() })
+fn array(arrays: &[Array], kind: &'static str, name: &str) -> Result<usize, TableError> {
+    find(arrays.iter().map(|array| array.name.as_str()), kind, name)
 }
 
 fn out_of_bounds(kind: &str, name: &str, index: usize, size: usize) -> TableError {
@@ -19,9 +18,8 @@ fn out_of_bounds(kind: &str, name: &str, index: usize, size: usize) -> TableErro
 impl Pipeline {
     fn register(&self, name: &str) -> Result<&RegisterArray, TableError> {
         let registers = &self.program.registers;
-        let index = by_name(registers.iter().map(|array| array.name.as_str()), name);
-        let unknown = || TableError::Unknown { kind: "register array", name: name.to_string() };
-        Ok(&registers[index.ok_or_else(unknown)?])
+        let names = registers.iter().map(|array| array.name.as_str());
+        Ok(&registers[find(names, "register array", name)?])
     }
 
     /// Returns the number of cells of a register array, and the bits of a cell.
@@ -62,7 +60,7 @@ impl Pipeline {
     }
 
     fn counter_cell(&mut self, counter: &str, index: usize) -> Result<&mut CounterValue, TableError> {
-        let number = find(&self.program.counters, "counter array", counter)?;
+        let number = array(&self.program.counters, "counter array", counter)?;
         let cells = &mut self.state.counters[number];
         let size = cells.len();
         cells.get_mut(index).ok_or_else(|| out_of_bounds("counter array", counter, index, size))
@@ -74,7 +72,7 @@ impl Pipeline {
     ///
     /// There is no such counter array.
     pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
-        Ok(self.state.counters[find(&self.program.counters, "counter array", counter)?].len())
+        Ok(self.state.counters[array(&self.program.counters, "counter array", counter)?].len())
     }
 
     /// Returns the value of a counter cell.
@@ -83,7 +81,7 @@ impl Pipeline {
     ///
     /// There is no such counter array or cell.
     pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
-        let cells = &self.state.counters[find(&self.program.counters, "counter array", counter)?];
+        let cells = &self.state.counters[array(&self.program.counters, "counter array", counter)?];
         let outside = || out_of_bounds("counter array", counter, index, cells.len());
         cells.get(index).copied().ok_or_else(outside)
     }
@@ -121,7 +119,7 @@ impl Pipeline {
     fn is_table(&self, table: TableId) -> Result<usize, TableError> {
         match usize::from(table.0) {
             index if index < self.state.tables.len() => Ok(index),
-            index => Err(TableError::Unknown { kind: "table", name: format!("number {index}") }),
+            index => Err(no_table(index)),
         }
     }
 
@@ -157,7 +155,7 @@ impl Pipeline {
     }
 
     fn meter(&self, meter: &str, index: usize) -> Result<(usize, &Meter), TableError> {
-        let number = find(&self.program.meters, "meter array", meter)?;
+        let number = array(&self.program.meters, "meter array", meter)?;
         let cells = &self.state.meters[number];
         let outside = || out_of_bounds("meter array", meter, index, cells.len());
         Ok((number, cells.get(index).ok_or_else(outside)?))
@@ -169,7 +167,7 @@ impl Pipeline {
     ///
     /// There is no such meter array.
     pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
-        Ok(self.state.meters[find(&self.program.meters, "meter array", meter)?].len())
+        Ok(self.state.meters[array(&self.program.meters, "meter array", meter)?].len())
     }
 
     /// Returns the rates of a meter cell; `None` if they are not set, so that it marks everything green.
@@ -232,7 +230,7 @@ impl Pipeline {
 
     fn value_set(&self, set: &str) -> Result<usize, TableError> {
         let names = self.program.parser.value_sets.iter().map(|set| set.name.as_str());
-        by_name(names, set).ok_or_else(|| TableError::Unknown { kind: "value set", name: set.to_string() })
+        find(names, "value set", set)
     }
 
     /// Adds a value to a parser value set: its parts one behind the other, without padding between them.

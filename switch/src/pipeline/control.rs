@@ -13,8 +13,27 @@ pub(super) enum Resolved {
     Link(Link),
 }
 
+/// Returns the index of the one of these names that is meant, see [`by_name`].
+pub(super) fn find<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    kind: &'static str,
+    name: &str,
+) -> Result<usize, TableError> {
+    by_name(names.clone(), name).ok_or_else(|| {
+        // p4c makes a table of every statement outside of one; nobody adds entries there.
+        let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
+        let known = if known.is_empty() { "none at all".to_owned() } else { known.join(", ") };
+        TableError::Unknown { kind, name: name.to_owned(), known: format!("; the program has {known}") }
+    })
+}
+
+/// Returns an error about a table that the program does not have.
+pub(super) fn no_table(number: usize) -> TableError {
+    TableError::Unknown { kind: "table", name: format!("number {number}"), known: String::new() }
+}
+
 /// Returns the one of these names that is `name`, or that ends in `.name` if no other does.
-pub(super) fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
+fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
     let mut suffix = None;
     for (index, known) in names.enumerate() {
         if known == name {
@@ -38,14 +57,12 @@ impl Pipeline {
     /// There is no such table, or the suffix is ambiguous.
     pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
         let names = self.program.tables.iter().map(|table| table.info.name.as_str());
-        let index = by_name(names, name);
-        let unknown = || TableError::Unknown { kind: "table", name: name.to_string() };
-        index.map(|index| TableId(index as u16)).ok_or_else(unknown)
+        find(names, "table", name).map(|index| TableId(index as u16))
     }
 
     fn table(&self, table: TableId) -> Result<&Table, TableError> {
-        let unknown = || TableError::Unknown { kind: "table", name: format!("number {}", table.0) };
-        self.program.tables.get(usize::from(table.0)).ok_or_else(unknown)
+        let index = usize::from(table.0);
+        self.program.tables.get(index).ok_or_else(|| no_table(index))
     }
 
     pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {

@@ -113,12 +113,14 @@ pub struct MeterRates {
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TableError {
     /// There is no object of that kind and name.
-    #[error("there is no {kind} named {name:?}")]
+    #[error("there is no {kind} named {name:?}{known}")]
     Unknown {
         /// The kind of object: "table", "register" and so on.
         kind: &'static str,
         /// By which name.
         name: String,
+        /// The names that there are, as the end of the message.
+        known: String,
     },
     /// There is no entry, member or group with that handle.
     #[error("{object}: there is no {kind} {handle}")]

@@ -1,6 +1,6 @@
 //! The control surface of action profiles.
 
-use super::control::by_name;
+use super::control::find;
 use super::entry::{ActionCall, GroupHandle, MemberHandle, TableError};
 use super::tables::{Link, Member};
 use super::{Pipeline, values};
@@ -8,8 +8,7 @@ use super::{Pipeline, values};
 impl Pipeline {
     fn profile(&self, name: &str) -> Result<usize, TableError> {
         let names = self.program.profiles.iter().map(|profile| profile.name.as_str());
-        by_name(names, name)
-            .ok_or_else(|| TableError::Unknown { kind: "action profile", name: name.to_string() })
+        find(names, "action profile", name)
     }
 
     fn no_such(&self, profile: usize, kind: &'static str, handle: u32) -> TableError {

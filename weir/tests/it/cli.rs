@@ -313,6 +313,23 @@ fn a_new_telemetry_project_passes_its_packet_test() {
 }
 
 #[test]
+fn a_packet_test_with_an_unknown_array_lists_what_there_is() {
+    let dir = tempfile::tempdir().unwrap();
+    let test = dir.path().join("t.stf");
+    let program = repository().join("p4src/build/fncc.json");
+    let cases = [
+        ("register_read queue 0", "named \"queue\"; the program has queue_bytes, tx_bytes, all_int_table"),
+        ("check_counter drop(0) packets == 0", "named \"drop\"; the program has drops, events"),
+    ];
+    for (line, told) in cases {
+        fs::write(&test, line).unwrap();
+        let output = weir().arg("stf").args([&program, &test]).assert().code(2).get_output().clone();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.contains("t.stf:1:15: ") && message.contains(told), "{message}");
+    }
+}
+
+#[test]
 fn a_failed_packet_test_says_where_to_look() {
     let dir = tempfile::tempdir().unwrap();
     let test = dir.path().join("t.stf");
