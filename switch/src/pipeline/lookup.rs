@@ -3,7 +3,7 @@
 //! Entries are numbered from 1; 0 is no entry. Data that is equal in all switches that run the program (the layout of
 //! the key, masks) is kept with the program: tens of switches share a cache, so each should have little state.
 
-use crate::program::{KeyPlan, MatchKind, Table};
+use crate::program::{KeyPlan, MatchKind, SMALL_BITS, Table};
 
 /// An entry's match, as words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -136,7 +136,7 @@ pub(super) struct Word {
 }
 
 /// Keys from here on are hashed.
-const LARGE: u64 = 256;
+const LARGE: u64 = 1 << SMALL_BITS;
 
 impl Word {
     fn new() -> Word {

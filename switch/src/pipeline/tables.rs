@@ -70,7 +70,7 @@ pub(super) struct Tables {
 /// No key is where it belongs.
 const NOTHING_RECENT: [Recent; RECENT] = {
     let mut recent = [Recent { key: 1, entry: 0 }; RECENT];
-    recent[1].key = 0;
+    recent[place_of(1)].key = 0;
     recent
 };
 

@@ -54,13 +54,19 @@ pub(crate) struct Recent {
 
 /// Number of keys that are remembered for each table.
 pub(crate) const RECENT: usize = 64;
-/// Bits of a key that are added to its lowest to find its place begin here: addresses of hosts differ there.
-pub(crate) const PLACE_SHIFT: u32 = 8;
+/// A key is multiplied by this number, 2^64 divided by the golden ratio, to find its place: keys differ in bits that depend
+/// on the table.
+pub(crate) const PLACE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+/// The upper bits of the product, from this one on, are the place.
+pub(crate) const PLACE_SHIFT: u32 = u64::BITS - RECENT.ilog2();
 
 /// Returns the place of a key among those that are remembered.
-pub(crate) fn place_of(key: u64) -> usize {
-    ((key ^ key >> PLACE_SHIFT) % RECENT as u64) as usize
+pub(crate) const fn place_of(key: u64) -> usize {
+    (key.wrapping_mul(PLACE_FACTOR) >> PLACE_SHIFT) as usize
 }
+
+/// Keys of exact tables up to this width are all below [`Direct::len`], or have no entry.
+pub(crate) const SMALL_BITS: u32 = 8;
 
 /// The state that code works on. The pointers are valid while the code runs.
 #[repr(C)]

@@ -39,7 +39,7 @@ mod scope;
 
 pub(crate) use abi::{
     BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, ROOM,
-    Recent, Row, SEND, UNICAST, place_of,
+    Recent, Row, SEND, SMALL_BITS, UNICAST, place_of,
 };
 
 use super::ActionId;

@@ -1,6 +1,6 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, HASH_BYTES, PLACE_SHIFT, RECENT, Recent};
+use super::abi::{CallHead, Direct, HASH_BYTES, PLACE_FACTOR, PLACE_SHIFT, Recent, SMALL_BITS};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
@@ -13,9 +13,6 @@ use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
-
-/// Keys of exact tables up to this width are not remembered: most are small.
-const SMALL_BITS: u32 = 8;
 
 /// Code that is being written: what stands where, and what is still to come.
 pub(super) struct Runs {
@@ -443,11 +440,15 @@ impl Gen<'_, '_> {
             self.b.ins().jump(found, &[row.into(), entry.into()]);
             self.at(other);
         }
-        if !is_exact || table.plan.bits > SMALL_BITS {
+        if is_exact && table.plan.bits <= SMALL_BITS {
+            let none = self.imm(0);
+            let row = self.row(index, none);
+            self.b.ins().jump(found, &[row.into(), none.into()]);
+        } else {
             let (known, other) = (self.b.create_block(), self.b.create_block());
-            let upper = self.shift_right(word, PLACE_SHIFT);
-            let place = self.b.ins().bxor(word, upper);
-            let place = self.mask(place, RECENT as u64 - 1);
+            let factor = self.imm(PLACE_FACTOR);
+            let place = self.b.ins().imul(word, factor);
+            let place = self.shift_right(place, PLACE_SHIFT);
             let offset = self.shift_left(place, size_of::<Recent>().ilog2());
             let recent = self.direct(index, types::I64, offset_of!(Direct, recent));
             let recent = self.b.ins().iadd(recent, offset);
@@ -459,11 +460,11 @@ impl Gen<'_, '_> {
             let row = self.row(index, entry);
             self.b.ins().jump(found, &[row.into(), entry.into()]);
             self.at(other);
+            let number = self.imm(index as u64);
+            let call = self.helper(self.helpers.table_word, &[number, word], 2);
+            let (row, entry) = (self.result(call, 0), self.result(call, 1));
+            self.b.ins().jump(found, &[row.into(), entry.into()]);
         }
-        let number = self.imm(index as u64);
-        let call = self.helper(self.helpers.table_word, &[number, word], 2);
-        let (row, entry) = (self.result(call, 0), self.result(call, 1));
-        self.b.ins().jump(found, &[row.into(), entry.into()]);
         self.at(found);
         results.into()
     }
