@@ -26,7 +26,7 @@ pub use replication::{CloneSession, Replica, ReplicationError};
 use crate::drops::{DropReason, Drops};
 use crate::packet::Packet;
 use crate::pipeline::{
-    ClonedPacket, Effects, EgressMeta, EgressVerdict, IngressMeta, NoTrace, Pipeline, Verdict,
+    ClonedPacket, Effects, EgressMeta, EgressVerdict, IngressMeta, NoTrace, Outcome, Pipeline, Verdict,
 };
 use crate::program::Program;
 use crate::tm::{QueueLimits, Rate, TrafficManager};
@@ -160,57 +160,110 @@ impl Switch {
     #[inline(always)]
     fn transmit_with<T: SwitchTracer>(&mut self, mut call: Call<'_, T>, port: u16) -> Option<Box<Packet>> {
         let call = &mut call;
+        self.next(call, port)?.or_else(|| self.transmit_another(call, port))
+    }
+
+    /// Returns the next frame to send after one that was not sent.
+    #[cold]
+    #[inline(never)]
+    fn transmit_another<T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, T>,
+        port: u16,
+    ) -> Option<Box<Packet>> {
         loop {
-            let departure = self.queues.dequeue(call, port)?;
-            let Queued { mut packet, origin, instance } = departure.item;
-            let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(call.now));
-            let meta = EgressMeta {
-                port,
-                now: dequeued,
-                enq_timestamp: enqueued,
-                enq_qdepth: departure.enqueue_depth,
-                deq_timedelta: dequeued.saturating_sub(enqueued),
-                deq_qdepth: departure.dequeue_depth,
-                qid: departure.priority,
-                rid: instance,
-            };
-            call.tracer.step(Step::Dequeued { meta, waited: call.now.saturating_sub(departure.enqueued) });
-            let verdict = self.pipeline.egress_traced(&mut packet, meta, &mut self.effects, call.tracer);
-            call.tracer.step(Step::Egress(verdict));
-            let again = Origin { passes: origin.passes + 1, ..origin };
-            self.side_effects(call, again);
-            match verdict {
-                EgressVerdict::Send => {
-                    self.sent += 1;
-                    packet.class = Some(departure.priority);
-                    call.tracer.step(Step::Sent { port, packet: &packet });
-                    return Some(packet);
-                }
-                EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
-                EgressVerdict::Recirculate if again.passes > MAX_PASSES => {
-                    self.drop(call, packet, DropReason::RecirculateLimit);
-                }
-                EgressVerdict::Recirculate => {
-                    call.tracer.step(Step::Again { packet: &packet });
-                    self.recirculate(call, packet, again);
-                }
+            if let Some(packet) = self.next(call, port)? {
+                return Some(packet);
             }
         }
     }
 
-    /// Takes a packet to the parser again.
-    #[cold]
-    fn recirculate<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, packet: Box<Packet>, origin: Origin) {
-        self.ingress(call, packet, origin);
+    /// Takes the next packet of a port, if there is one, and runs egress on it. Returns it if it is to be sent.
+    #[inline(always)]
+    fn next<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, port: u16) -> Option<Option<Box<Packet>>> {
+        let departure = self.queues.dequeue(call, port)?;
+        let Queued { mut packet, origin, instance } = departure.item;
+        let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(call.now));
+        let meta = EgressMeta {
+            port,
+            now: dequeued,
+            enq_timestamp: enqueued,
+            enq_qdepth: departure.enqueue_depth,
+            deq_timedelta: dequeued.saturating_sub(enqueued),
+            deq_qdepth: departure.dequeue_depth,
+            qid: departure.priority,
+            rid: instance,
+        };
+        call.tracer.step(Step::Dequeued { meta, waited: call.now.saturating_sub(departure.enqueued) });
+        let sent = match self.pipeline.start_egress::<T>(&mut packet, meta) {
+            // Machine code has done all, so there are no side effects.
+            Outcome::Done(EgressVerdict::Send) => Some(packet),
+            outcome => self.finish_egress(call, packet, origin, meta, outcome),
+        };
+        Some(sent.map(|mut packet| {
+            self.sent += 1;
+            packet.class = Some(departure.priority);
+            call.tracer.step(Step::Sent { port, packet: &packet });
+            packet
+        }))
+    }
+
+    /// Does what machine code has left to do after egress. Returns the packet if it is to be sent.
+    #[inline(never)]
+    fn finish_egress<T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, T>,
+        mut packet: Box<Packet>,
+        origin: Origin,
+        meta: EgressMeta,
+        outcome: Outcome<EgressVerdict>,
+    ) -> Option<Box<Packet>> {
+        let verdict = self.pipeline.finish_egress(outcome, &mut packet, meta, &mut self.effects, call.tracer);
+        call.tracer.step(Step::Egress(verdict));
+        let again = Origin { passes: origin.passes + 1, ..origin };
+        self.side_effects(call, again);
+        match verdict {
+            EgressVerdict::Send => return Some(packet),
+            EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
+            EgressVerdict::Recirculate if again.passes > MAX_PASSES => {
+                self.drop(call, packet, DropReason::RecirculateLimit);
+            }
+            EgressVerdict::Recirculate => {
+                call.tracer.step(Step::Again { packet: &packet });
+                self.ingress(call, packet, again);
+            }
+        }
+        None
     }
 
     /// Takes a packet from the parser to the queues.
     #[inline(always)]
     fn ingress<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, mut packet: Box<Packet>, origin: Origin) {
         let meta = IngressMeta { port: origin.port, now: self.clock.ticks(call.now) };
+        match self.pipeline.start_ingress::<T>(&mut packet, meta) {
+            // Machine code has done all, so there are no side effects.
+            Outcome::Done(Verdict::Unicast { port, priority }) => {
+                let to = Replica { port, instance: 0 };
+                self.queues.enqueue(call, &mut self.effects.pool, to, priority, packet, origin);
+            }
+            outcome => self.finish_ingress(call, packet, origin, meta, outcome),
+        }
+    }
+
+    /// Does what machine code has left to do after ingress.
+    #[inline(never)]
+    fn finish_ingress<T: SwitchTracer>(
+        &mut self,
+        call: &mut Call<'_, T>,
+        mut packet: Box<Packet>,
+        origin: Origin,
+        meta: IngressMeta,
+        mut outcome: Outcome<Verdict>,
+    ) {
         let mut resubmits = 0;
         loop {
-            let verdict = self.pipeline.ingress_traced(&mut packet, meta, &mut self.effects, call.tracer);
+            let (effects, tracer) = (&mut self.effects, &mut *call.tracer);
+            let verdict = self.pipeline.finish_ingress(outcome, &mut packet, meta, effects, tracer);
             call.tracer.step(Step::Ingress(verdict));
             self.side_effects(call, origin);
             let pool = &mut self.effects.pool;
@@ -221,6 +274,7 @@ impl Switch {
                 Verdict::Resubmit => {
                     resubmits += 1;
                     call.tracer.step(Step::Again { packet: &packet });
+                    outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
                     continue;
                 }
                 Verdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),

@@ -35,7 +35,7 @@ pub use trace::{NoTrace, Tracer};
 
 use crate::packet::Packet;
 use crate::program::{Program, SESSION_SET, low_bits};
-use native::Outcome;
+pub(crate) use native::Outcome;
 use parse::Frame;
 use state::State;
 use std::sync::Arc;
@@ -114,8 +114,36 @@ impl Pipeline {
         fx: &mut Effects,
         tracer: &mut T,
     ) -> Verdict {
+        let outcome = self.start_ingress::<T>(packet, meta);
+        self.finish_ingress(outcome, packet, meta, fx, tracer)
+    }
+
+    /// Runs ingress on a packet as far as machine code does. If that is all, nothing follows but the verdict.
+    #[inline(always)]
+    pub(crate) fn start_ingress<T: Tracer>(
+        &mut self,
+        packet: &mut Packet,
+        meta: IngressMeta,
+    ) -> Outcome<Verdict> {
         let Pipeline { program, state } = self;
-        match native_if::<T, _>(state, |state| native::ingress(program, state, packet, meta)) {
+        match runs_native::<T>(state) {
+            true => native::ingress(program, state, packet, meta),
+            false => Outcome::Interpret,
+        }
+    }
+
+    /// Does what [`Pipeline::start_ingress`] has left to do.
+    #[inline]
+    pub(crate) fn finish_ingress<T: Tracer>(
+        &mut self,
+        outcome: Outcome<Verdict>,
+        packet: &mut Packet,
+        meta: IngressMeta,
+        fx: &mut Effects,
+        tracer: &mut T,
+    ) -> Verdict {
+        let Pipeline { program, state } = self;
+        match outcome {
             Outcome::Done(verdict) => verdict,
             Outcome::Rest => self.complete_ingress(packet, meta, fx, tracer),
             Outcome::Interpret => {
@@ -201,14 +229,44 @@ impl Pipeline {
         fx: &mut Effects,
         tracer: &mut T,
     ) -> EgressVerdict {
+        let outcome = self.start_egress::<T>(packet, meta);
+        self.finish_egress(outcome, packet, meta, fx, tracer)
+    }
+
+    /// Runs egress on a packet as far as machine code does. If that is all, nothing follows but the verdict.
+    #[inline(always)]
+    pub(crate) fn start_egress<T: Tracer>(
+        &mut self,
+        packet: &mut Packet,
+        meta: EgressMeta,
+    ) -> Outcome<EgressVerdict> {
         let Pipeline { program, state } = self;
-        // Anything but the drop port, so that only egress itself can drop the packet.
-        let egress_spec = (u64::from(state.drop_port) + 1) & low_bits(program.standard.port_bits);
-        match native_if::<T, _>(state, |state| native::egress(program, state, packet, meta, egress_spec)) {
-            Outcome::Done(EgressVerdict::Send) => send(program, state, packet),
+        if !runs_native::<T>(state) {
+            return Outcome::Interpret;
+        }
+        let outcome = native::egress(program, state, packet, meta, egress_spec(program, state));
+        if let Outcome::Done(EgressVerdict::Send) = outcome {
+            send(program, state, packet);
+        }
+        outcome
+    }
+
+    /// Does what [`Pipeline::start_egress`] has left to do.
+    #[inline]
+    pub(crate) fn finish_egress<T: Tracer>(
+        &mut self,
+        outcome: Outcome<EgressVerdict>,
+        packet: &mut Packet,
+        meta: EgressMeta,
+        fx: &mut Effects,
+        tracer: &mut T,
+    ) -> EgressVerdict {
+        let Pipeline { program, state } = self;
+        match outcome {
             Outcome::Done(verdict) => verdict,
             Outcome::Rest => self.complete_egress(packet, meta, fx, tracer),
             Outcome::Interpret => {
+                let egress_spec = egress_spec(program, state);
                 let frame =
                     &mut Frame { program, state, packet: &mut *packet, now: meta.now, tracer: &mut *tracer };
                 frame.egress(meta, egress_spec);
@@ -259,19 +317,26 @@ impl Pipeline {
             carry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        send(program, state, packet)
+        send(program, state, packet);
+        EgressVerdict::Send
     }
 }
 
-/// Runs the machine code if the packet is not watched and the engine is the fast one.
+/// Returns whether machine code runs: the packet is not watched and the engine is the fast one.
 #[inline(always)]
-fn native_if<T: Tracer, V>(state: &mut State, run: impl FnOnce(&mut State) -> Outcome<V>) -> Outcome<V> {
-    if T::ENABLED || state.engine != Engine::Compiled { Outcome::Interpret } else { run(state) }
+fn runs_native<T: Tracer>(state: &State) -> bool {
+    !T::ENABLED && state.engine == Engine::Compiled
+}
+
+/// Returns anything but the drop port, so that only egress itself can drop a packet.
+#[inline]
+fn egress_spec(program: &Program, state: &State) -> u64 {
+    (u64::from(state.drop_port) + 1) & low_bits(program.standard.port_bits)
 }
 
 /// Lets a packet that is put together go.
 #[inline]
-fn send(program: &Program, state: &mut State, packet: &mut Packet) -> EgressVerdict {
+fn send(program: &Program, state: &mut State, packet: &mut Packet) {
     let truncate = packet.phv.truncate;
     if truncate < packet.len() {
         packet.truncate(truncate);
@@ -283,7 +348,6 @@ fn send(program: &Program, state: &mut State, packet: &mut Packet) -> EgressVerd
     } else {
         state.spare = slots;
     }
-    EgressVerdict::Send
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.

@@ -23,7 +23,7 @@ use crate::program::{
 };
 
 /// The result of running machine code on a packet.
-pub(super) enum Outcome<V> {
+pub(crate) enum Outcome<V> {
     /// The machine code has completed the run.
     Done(V),
     /// The slots are as the interpreter would leave them; the caller does the rest of the run.
@@ -60,10 +60,12 @@ pub(super) fn ingress(
     let phv = &mut packet.phv;
     (phv.parsed, phv.length, phv.partial) = (parsed, length, true);
     let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
+    if result & 0xff == UNICAST {
+        return Outcome::Done(Verdict::Unicast { port: to, priority });
+    }
     match result & 0xff {
         BAIL => Outcome::Interpret,
         DROP => Outcome::Done(Verdict::Drop),
-        UNICAST => Outcome::Done(Verdict::Unicast { port: to, priority }),
         MULTICAST => {
             phv.truncate = u32::MAX;
             Outcome::Done(Verdict::Multicast { group: to, priority })
@@ -105,12 +107,12 @@ pub(super) fn egress(
     call.input(CallInput::EgressSpec, egress_spec);
     let result = call.run(native.egress());
     packet.phv.length = call.head.length;
+    if result & 0xff == SEND {
+        packet.phv.parsed = 0;
+        return Outcome::Done(EgressVerdict::Send);
+    }
     match result & 0xff {
         DROP => Outcome::Done(EgressVerdict::Drop),
-        SEND => {
-            packet.phv.parsed = 0;
-            Outcome::Done(EgressVerdict::Send)
-        }
         _ => {
             if packet.phv.partial {
                 complete(program, packet, AFTER_SLOW_EGRESS);

@@ -287,6 +287,7 @@ impl<T> TrafficManager<T> {
 
     /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
     /// by weight whose turn it is.
+    #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
         let (mut priority, due) = self.next(slot, now)?;

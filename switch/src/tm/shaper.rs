@@ -39,7 +39,7 @@ impl Shaper {
     }
 
     /// Counts a packet of `len` bytes that has waited since `since` and is sent `now`.
-    #[inline]
+    #[inline(always)]
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
         let mut due = now;
         if self.limits() {

@@ -213,6 +213,7 @@ impl<'p> Asm<'p> {
 }
 
 /// Returns the largest number of this many bits, at most 64.
+#[inline]
 pub(crate) fn low_bits(bits: u32) -> u64 {
     match bits {
         0 => 0,
