@@ -103,13 +103,16 @@ impl Key {
         Event::unpack(self.tie)
     }
 
-    /// Compares as `<` does: times are hardly ever equal.
-    #[inline]
+    /// Compares as `<` does, without the calls that a comparison of tuples makes.
+    #[inline(always)]
     fn is_before(&self, other: &Key) -> bool {
         if self.time != other.time {
             return self.time < other.time;
         }
-        (self.born, self.tie) < (other.born, other.tie)
+        if self.born != other.born {
+            return self.born < other.born;
+        }
+        self.tie < other.tie
     }
 }
 
@@ -165,19 +168,19 @@ impl EventQueue {
     }
 
     fn insert(&mut self, key: Key) {
-        if !self.far.is_empty() && !key.is_before(&self.near[self.tail - 1]) {
+        if !self.far.is_empty() && !key.is_before(self.at(self.tail - 1)) {
             return self.push_far(key);
         }
         // What is due soon goes to its place from the front, where events have left room; the events of timers are behind it.
         let middle = usize::midpoint(self.head, self.tail);
-        if self.head > 0 && key.is_before(&self.near[middle]) {
+        if self.head > 0 && key.is_before(self.at(middle)) {
             self.head -= 1;
             let mut hole = self.head;
-            while self.near[hole + 1].is_before(&key) {
-                self.near[hole] = self.near[hole + 1];
+            while self.at(hole + 1).is_before(&key) {
+                *self.at_mut(hole) = *self.at(hole + 1);
                 hole += 1;
             }
-            self.near[hole] = key;
+            *self.at_mut(hole) = key;
             return;
         }
         if self.tail == ROOM && !self.make_room(&key) {
@@ -185,16 +188,28 @@ impl EventQueue {
         }
         let mut hole = self.tail;
         self.tail += 1;
-        while hole > self.head && key.is_before(&self.near[hole - 1]) {
-            self.near[hole] = self.near[hole - 1];
+        while hole > self.head && key.is_before(self.at(hole - 1)) {
+            *self.at_mut(hole) = *self.at(hole - 1);
             hole -= 1;
         }
-        self.near[hole] = key;
+        *self.at_mut(hole) = key;
+    }
+
+    /// Returns one of the earliest events: the remainder tells the compiler that it exists.
+    #[inline(always)]
+    fn at(&self, index: usize) -> &Key {
+        &self.near[index % ROOM]
+    }
+
+    #[inline(always)]
+    fn at_mut(&mut self, index: usize) -> &mut Key {
+        &mut self.near[index % ROOM]
     }
 
     /// Makes room for an event among the earliest. Returns false if there are enough of those that are before it: then it
     /// is among the others.
     #[cold]
+    #[inline(never)]
     fn make_room(&mut self, key: &Key) -> bool {
         self.near.copy_within(self.head..self.tail, 0);
         (self.head, self.tail) = (0, self.tail - self.head);
@@ -210,6 +225,7 @@ impl EventQueue {
     }
 
     #[cold]
+    #[inline(never)]
     fn push_far(&mut self, key: Key) {
         let heap = &mut self.far;
         let mut hole = heap.len();
@@ -246,6 +262,7 @@ impl EventQueue {
 
     /// Puts the earliest of the other events in order, when none that is has been left.
     #[cold]
+    #[inline(never)]
     fn refill(&mut self) {
         (self.head, self.tail) = (0, 0);
         while self.tail < NEAR
@@ -259,7 +276,7 @@ impl EventQueue {
     /// The earliest event.
     #[inline]
     pub fn first(&self) -> Option<&Key> {
-        self.near[..self.tail].get(self.head)
+        (self.head < self.tail).then(|| self.at(self.head))
     }
 
     /// The earliest event of those that `wanted` accepts. It looks at all of them.
