@@ -7,7 +7,7 @@
 use crate::events::Key;
 use crate::forecast::{Forecast, processor_time};
 use crate::network::{Network, lock};
-use crate::process::Worker;
+use crate::worker::Worker;
 use std::hint::spin_loop;
 use std::sync::atomic::{AtomicBool, AtomicU64, AtomicUsize, Ordering};
 use std::sync::{Mutex, PoisonError, RwLock};

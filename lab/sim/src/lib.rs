@@ -32,5 +32,6 @@ pub mod process;
 pub mod recorder;
 pub mod run;
 pub mod tally;
+mod worker;
 
 pub use run::{VirtualTime, run, run_on};

@@ -44,9 +44,9 @@ pub struct Transmitter {
     /// Bytes of frames whose serialisation has started.
     pub sent: Bytes,
     /// Frames that have left and are not handed over to the other end's process.
-    pub left: Vec<Flight<Box<Packet>>>,
+    pub left: Batch<Box<Packet>>,
     /// PFC frames, likewise.
-    pub left_pfc: Vec<Flight<PfcFrame>>,
+    pub left_pfc: Batch<PfcFrame>,
 }
 
 /// The end of a link's direction at which frames arrive. They arrive in the order in which they left, so only the first
@@ -81,9 +81,15 @@ pub enum Place {
     Host(u32),
 }
 
+/// Frames of one kind that leave a transmitter in one window, in order.
+pub type Batch<T> = VecDeque<Flight<T>>;
+
 /// Frames of one kind on a wire.
 pub struct Lane<T> {
-    flying: VecDeque<Flight<T>>,
+    /// The first of them; there are none only if there are none at all.
+    flying: Batch<T>,
+    /// The others, as they were handed over: frames are not copied from one memory to another.
+    later: VecDeque<Batch<T>>,
     /// Time at which the last one arrived, and the place in the order of events that its successor has if it was on the wire
     /// by then.
     heir: Option<(Time, u64)>,
@@ -91,7 +97,7 @@ pub struct Lane<T> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Lane<T> {
-        Lane { flying: VecDeque::new(), heir: None }
+        Lane { flying: VecDeque::new(), later: VecDeque::new(), heir: None }
     }
 }
 
@@ -110,16 +116,44 @@ impl<T> Lane<T> {
     /// Takes a frame from the transmitter. `event` is what its arrival is called.
     #[inline]
     pub fn deliver(&mut self, flight: Flight<T>, event: Event, queue: &mut EventQueue) {
+        debug_assert!(self.later.is_empty(), "a transmitter hands over frames or batches");
         self.flying.push_back(flight);
         if self.flying.len() == 1 {
             self.schedule(event, queue);
         }
     }
 
-    /// Takes the first frame, which arrives now, and schedules the arrival of the next.
+    /// Takes all frames of a window from the transmitter. Memory that is not needed any more is added to `empty`.
+    pub fn deliver_all(
+        &mut self,
+        batch: Batch<T>,
+        event: Event,
+        queue: &mut EventQueue,
+        empty: &mut Vec<Batch<T>>,
+    ) {
+        if !self.flying.is_empty() {
+            return self.later.push_back(batch);
+        }
+        recycle(std::mem::replace(&mut self.flying, batch), empty);
+        self.schedule(event, queue);
+    }
+
+    /// Takes the first frame, which arrives now, and schedules the arrival of the next. Memory that is not needed any more
+    /// is added to `empty`.
     #[inline]
-    pub fn arrive(&mut self, now: Time, event: Event, queue: &mut EventQueue) -> Option<T> {
+    pub fn arrive(
+        &mut self,
+        now: Time,
+        event: Event,
+        queue: &mut EventQueue,
+        empty: &mut Vec<Batch<T>>,
+    ) -> Option<T> {
         let flight = self.flying.pop_front()?;
+        if self.flying.is_empty()
+            && let Some(next) = self.later.pop_front()
+        {
+            recycle(std::mem::replace(&mut self.flying, next), empty);
+        }
         self.heir = Some((now, queue.reserve()));
         self.schedule(event, queue);
         Some(flight.what)
@@ -135,6 +169,17 @@ impl<T> Lane<T> {
             }
             _ => queue.push_remote(first.arrival, event, first.sent),
         }
+    }
+}
+
+/// Keeps the memory of a batch for the next.
+fn recycle<T>(mut batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
+    /// More than a process mostly needs in a window.
+    const KEPT: usize = 16;
+    if batch.capacity() > 0 && empty.len() < KEPT {
+        // It begins at the front of its memory again, which the caches still have.
+        batch.clear();
+        empty.push(batch);
     }
 }
 
@@ -171,8 +216,8 @@ impl Direction {
             busy_until: Time::ZERO,
             free_scheduled: false,
             sent: Bytes::ZERO,
-            left: Vec::new(),
-            left_pfc: Vec::new(),
+            left: Batch::new(),
+            left_pfc: Batch::new(),
         }
     }
 
@@ -210,13 +255,13 @@ impl Transmitter {
         let length = Bytes::new(u64::from(packet.len()));
         self.sent += length;
         self.busy_until = now + self.rate.tx_time(length);
-        self.left.push(Flight { arrival: self.busy_until + self.delay, sent: now, what: packet });
+        self.left.push_back(Flight { arrival: self.busy_until + self.delay, sent: now, what: packet });
     }
 
     /// Sends a PFC frame: it passes every queue, but not the frame being serialised.
     pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
         self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
-        self.left_pfc.push(Flight { arrival: self.busy_until + self.delay, sent: now, what: frame });
+        self.left_pfc.push_back(Flight { arrival: self.busy_until + self.delay, sent: now, what: frame });
     }
 
     /// Returns whether nothing waits to be handed over.

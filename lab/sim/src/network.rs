@@ -10,15 +10,17 @@
 //! the order of their [`Key`]s, which do not change with it.
 
 use crate::events::Key;
-use crate::link::{Direction, Place, fold};
+use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
 use crate::packets::{self, Packets};
-use crate::process::{Chassis, Command, Mail, NO_DIRECTION, Nic, Process, Report, Tally, Worker};
+use crate::process::{Chassis, Command, NO_DIRECTION, Nic, Process, Report, Tally};
+use crate::worker::Worker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
 use weir_controller::topology::{HostIx, Link, Node, SwitchIx, Topology};
 use weir_host::Host;
 use weir_switch::Switch;
+use weir_switch::packet::Packet;
 use weir_units::Time;
 
 /// Links with less delay are inside a process: ours, about a packet at 100 Gbit/s, for shorter windows have no work in them.
@@ -35,7 +37,7 @@ type Port = (Node, u16);
 pub struct Network {
     processes: Vec<Mutex<Process>>,
     /// Frames for each process that it has not looked at.
-    mail: Vec<Mutex<Vec<(u32, Mail)>>>,
+    mail: Vec<Mutex<Mailbox>>,
     /// Times of the next event of each process and of the first of its frames, in picoseconds.
     due: Vec<(AtomicU64, AtomicU64)>,
     /// Processes with reports.
@@ -51,6 +53,13 @@ pub struct Network {
     lookahead: Time,
     /// True if processes keep paths of packets.
     keeps_packets: bool,
+}
+
+/// Frames for a process, with the indices of their wires there.
+#[derive(Default)]
+struct Mailbox {
+    frames: Vec<(u32, Batch<Box<Packet>>)>,
+    pfc: Vec<(u32, Flight<PfcFrame>)>,
 }
 
 /// Nobody panics with a lock in hand but where the whole run does.
@@ -219,10 +228,9 @@ impl Network {
         if self.due[number].1.load(Ordering::Relaxed) == NEVER {
             return;
         }
-        let mut mail = lock(&self.mail[number]);
-        for (wire, it) in mail.drain(..) {
-            process.deliver(wire, it);
-        }
+        let Mailbox { frames, pfc } = &mut *lock(&self.mail[number]);
+        frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames));
+        pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
         self.due[number].1.store(NEVER, Ordering::Relaxed);
     }
 
@@ -230,14 +238,15 @@ impl Network {
     fn settle(&self, process: &mut Process) {
         while let Some(out) = process.unsettled.pop() {
             let out = &mut process.outs[out as usize];
-            let first = out.left.first().map(|it| it.arrival);
-            let first = first.into_iter().chain(out.left_pfc.first().map(|it| it.arrival)).min();
+            let due = &self.due[out.to as usize].1;
             let mut mail = lock(&self.mail[out.to as usize]);
-            let wire = out.wire;
-            mail.extend(out.left.drain(..).map(|flight| (wire, Mail::Frame(flight))));
-            mail.extend(out.left_pfc.drain(..).map(|flight| (wire, Mail::Pfc(flight))));
-            if let Some(first) = first {
-                self.due[out.to as usize].1.fetch_min(first.as_ps(), Ordering::Relaxed);
+            if let Some(first) = out.left.front() {
+                due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
+                mail.frames.push((out.wire, std::mem::take(&mut out.left)));
+            }
+            if let Some(first) = out.left_pfc.front() {
+                due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
+                mail.pfc.extend(out.left_pfc.drain(..).map(|flight| (out.wire, flight)));
             }
         }
         self.note_next(process);

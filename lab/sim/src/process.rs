@@ -11,16 +11,16 @@ use crate::arrivals::Arrivals;
 use crate::doubling::Doubling;
 use crate::events::{Event, EventQueue, Key};
 use crate::fault::Lost;
-use crate::link::{PfcFrame, Place, Transmitter, Wire};
+use crate::link::{Batch, Flight, PfcFrame, Place, Transmitter, Wire};
 use crate::packets::Packets;
+use crate::worker::{Outbox, Worker};
 use std::collections::{BTreeMap, VecDeque};
 use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
 use weir_host::{Announcement, FlowId, FlowSpec, Host, HostEvent, Transmit};
-use weir_switch::engine::{Switch, SwitchOutput};
-use weir_switch::packet::{Packet, PacketPool};
-use weir_switch::pipeline::Digest;
+use weir_switch::engine::Switch;
+use weir_switch::packet::Packet;
 use weir_units::Time;
 
 /// No direction: the port has no link.
@@ -119,37 +119,6 @@ pub struct Watch {
     pub slowdown: FirstSlowdown,
 }
 
-/// Tools of a thread for each process that it runs: memory, no state.
-#[derive(Default)]
-pub struct Worker {
-    pool: PacketPool,
-    outbox: Outbox,
-}
-
-/// Messages of a switch during one call.
-#[derive(Default)]
-struct Outbox {
-    ready: Vec<u16>,
-    pfc: Vec<(u16, PfcFrame)>,
-    #[expect(clippy::vec_box, reason = "the boxes go back to the pool as they are")]
-    dropped: Vec<Box<Packet>>,
-}
-
-impl SwitchOutput for Outbox {
-    #[inline]
-    fn ready(&mut self, port: u16) {
-        self.ready.push(port);
-    }
-    fn pause(&mut self, port: u16, priority: u8, on: bool) {
-        self.pfc.push((port, PfcFrame { priority, on }));
-    }
-    fn recycle(&mut self, packet: Box<Packet>) {
-        self.dropped.push(packet);
-    }
-    /// No controller listens in virtual time.
-    fn digest(&mut self, _: Digest) {}
-}
-
 /// Counters of a process.
 pub struct Tally {
     /// One packet through one switch, ingress and egress, is one hop.
@@ -186,6 +155,8 @@ pub struct Process {
     pub ins: Vec<Wire>,
     /// Transmitters with frames for other processes.
     pub(crate) unsettled: Vec<u32>,
+    /// Memory of frames that have arrived, for those that leave: the caches still have it.
+    empty: Vec<Batch<Box<Packet>>>,
     commands: VecDeque<(u32, Command)>,
     /// Flows that will be stopped.
     stoppable: Vec<(u32, FlowId)>,
@@ -217,6 +188,7 @@ impl Process {
             outs,
             ins,
             unsettled: Vec::new(),
+            empty: Vec::new(),
             commands: VecDeque::new(),
             stoppable: Vec::new(),
             touched: Vec::new(),
@@ -249,16 +221,22 @@ impl Process {
     /// Lets all events before `end` happen. Returns how many there were.
     pub fn run(&mut self, end: &Key, worker: &mut Worker) -> u64 {
         let mut events = 0;
-        while self.step(end, worker).is_some() {
+        while let Some(key) = self.queue.pop_before(end) {
+            self.happen(key, worker);
             events += 1;
         }
         events
     }
 
     /// Lets the next event happen if it is before `end`.
-    #[inline]
     pub fn step(&mut self, end: &Key, worker: &mut Worker) -> Option<Key> {
         let key = self.queue.pop_before(end)?;
+        self.happen(key, worker);
+        Some(key)
+    }
+
+    #[inline]
+    fn happen(&mut self, key: Key, worker: &mut Worker) {
         self.enter(key.time);
         match key.event() {
             Event::Arrive(wire) => self.arrive(wire, worker),
@@ -282,7 +260,6 @@ impl Process {
         if !self.touched.is_empty() {
             self.drain();
         }
-        Some(key)
     }
 
     /// Says what happens from now on.
@@ -294,7 +271,8 @@ impl Process {
     #[inline(always)]
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
         let wire = &mut self.ins[index as usize];
-        let Some(packet) = wire.frames.arrive(self.now, Event::Arrive(index), &mut self.queue) else {
+        let event = Event::Arrive(index);
+        let Some(packet) = wire.frames.arrive(self.now, event, &mut self.queue, &mut self.empty) else {
             return;
         };
         // In large fabrics it has left the caches since it was sent.
@@ -505,6 +483,12 @@ impl Process {
                 }
             }
         }
+        if settled
+            && out.to != self.number
+            && let Some(empty) = self.empty.pop()
+        {
+            out.left = empty;
+        }
         out.send(self.now, packet);
         if more
             && !out.free_scheduled
@@ -517,15 +501,18 @@ impl Process {
     }
 
     /// A frame has left a transmitter: it is on its wire, or waits for the end of the window if that is another process's.
-    #[inline]
+    #[inline(always)]
     fn left(&mut self, index: u32, was_settled: bool) {
-        let out = &mut self.outs[index as usize];
-        if out.to != self.number {
-            if was_settled {
-                self.unsettled.push(index);
-            }
-            return;
+        if self.outs[index as usize].to == self.number {
+            self.deliver_here(index);
+        } else if was_settled {
+            self.unsettled.push(index);
         }
+    }
+
+    #[inline(never)]
+    fn deliver_here(&mut self, index: u32) {
+        let out = &mut self.outs[index as usize];
         let (number, wire) = (out.wire, &mut self.ins[out.wire as usize]);
         for flight in out.left.drain(..) {
             wire.frames.deliver(flight, Event::Arrive(number), &mut self.queue);
@@ -535,14 +522,15 @@ impl Process {
         }
     }
 
-    /// Takes a frame that another process has sent.
-    #[inline]
-    pub(crate) fn deliver(&mut self, wire: u32, mail: Mail) {
-        let to = &mut self.ins[wire as usize];
-        match mail {
-            Mail::Frame(flight) => to.frames.deliver(flight, Event::Arrive(wire), &mut self.queue),
-            Mail::Pfc(flight) => to.pfc.deliver(flight, Event::Pfc(wire), &mut self.queue),
-        }
+    /// Takes frames that another process has sent.
+    pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>) {
+        let frames = &mut self.ins[wire as usize].frames;
+        frames.deliver_all(batch, Event::Arrive(wire), &mut self.queue, &mut self.empty);
+    }
+
+    /// Takes a frame of PFC that another process has sent.
+    pub(crate) fn deliver_pfc(&mut self, wire: u32, frame: Flight<PfcFrame>) {
+        self.ins[wire as usize].pfc.deliver(frame, Event::Pfc(wire), &mut self.queue);
     }
 
     /// Something changed at a host: send if possible, and remember when it next wants to be woken.
@@ -661,7 +649,8 @@ impl Process {
     fn arrive_pfc(&mut self, index: u32, worker: &mut Worker) {
         let wire = &mut self.ins[index as usize];
         let (to, port, back) = (wire.to, wire.to_port, wire.back);
-        let Some(frame) = wire.pfc.arrive(self.now, Event::Pfc(index), &mut self.queue) else { return };
+        let event = Event::Pfc(index);
+        let Some(frame) = wire.pfc.arrive(self.now, event, &mut self.queue, &mut Vec::new()) else { return };
         if let Some(lost) = wire.loss_of_arrival(self.now) {
             *self.tally.lost.entry(lost.name()).or_default() += 1;
             return;
@@ -684,14 +673,6 @@ impl Process {
             }
         }
     }
-}
-
-/// A frame from one process to another.
-pub enum Mail {
-    /// With a packet.
-    Frame(crate::link::Flight<Box<Packet>>),
-    /// Of PFC.
-    Pfc(crate::link::Flight<PfcFrame>),
 }
 
 /// Returns whether a frame goes to the policy group.

@@ -1,0 +1,42 @@
+//! What a thread has for the processes that it runs.
+
+use crate::link::PfcFrame;
+use weir_switch::engine::SwitchOutput;
+use weir_switch::packet::{Packet, PacketPool};
+use weir_switch::pipeline::Digest;
+
+/// Tools of a thread for each process that it runs: memory, no state.
+#[derive(Default)]
+pub struct Worker {
+    /// Packets that are done.
+    pub(crate) pool: PacketPool,
+    /// Messages of the switch that runs.
+    pub(crate) outbox: Outbox,
+}
+
+/// Messages of a switch during one call.
+#[derive(Default)]
+pub(crate) struct Outbox {
+    /// Ports that can send.
+    pub ready: Vec<u16>,
+    /// Frames of PFC, with their ports.
+    pub pfc: Vec<(u16, PfcFrame)>,
+    /// Packets that the switch has dropped.
+    #[expect(clippy::vec_box, reason = "the boxes go back to the pool as they are")]
+    pub dropped: Vec<Box<Packet>>,
+}
+
+impl SwitchOutput for Outbox {
+    #[inline]
+    fn ready(&mut self, port: u16) {
+        self.ready.push(port);
+    }
+    fn pause(&mut self, port: u16, priority: u8, on: bool) {
+        self.pfc.push((port, PfcFrame { priority, on }));
+    }
+    fn recycle(&mut self, packet: Box<Packet>) {
+        self.dropped.push(packet);
+    }
+    /// No controller listens in virtual time.
+    fn digest(&mut self, _: Digest) {}
+}
