@@ -54,6 +54,6 @@ mod tests {
         let message = |overrides: &[&str]| experiment(overrides).err().unwrap();
         assert!(message(&["workload.by=8"]).contains("workload.by: "), "{}", message(&["workload.by=8"]));
         assert!(message(&["workload.sise=8KB"]).contains("sise"));
-        assert!(message(&["topology.switches=2"]).contains("a ring has three switches or more"));
+        assert!(message(&["topology.switches=2"]).contains("topology.switches: a ring has three or more"));
     }
 }

@@ -1,6 +1,6 @@
 //! Kinds of topologies that users add.
 
-use crate::workload::of_kind;
+use crate::workload::{Wrong, of_kind};
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -20,8 +20,8 @@ pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
     ///
     /// # Errors
     ///
-    /// If the keys describe no fabric.
-    fn fabric(&self) -> Result<Custom, String>;
+    /// If the keys describe no fabric. The error names the key.
+    fn fabric(&self) -> Result<Custom, Wrong>;
 }
 
 /// Reads the keys of a kind and returns the fabric; an error has the path of the key, empty for the whole.
@@ -52,7 +52,7 @@ impl Topologies {
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
         let read: Read = |keys| {
             let kind: T = yaml::read_keys(keys)?;
-            kind.fabric().map_err(|why| (String::new(), why))
+            kind.fabric().map_err(|wrong| (wrong.key.to_owned(), wrong.why))
         };
         let entry = Entry { about: T::ABOUT, read, schema: T::json_schema };
         assert!(!is_builtin(T::KIND), "{} is the kind of one of Weir's topologies", T::KIND);
@@ -111,10 +111,14 @@ impl fmt::Debug for Topologies {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::{Catalogue, Experiment};
     use serde::Deserialize;
 
     #[derive(Deserialize, JsonSchema)]
-    struct Named<const N: usize> {}
+    struct Named<const N: usize> {
+        #[serde(default, rename = "arity")]
+        _arity: u32,
+    }
 
     const KINDS: [&str; 3] = ["ring", "star", "leaf-spine"];
 
@@ -122,9 +126,18 @@ mod tests {
         const KIND: &'static str = KINDS[N];
         const ABOUT: &'static str = "a kind";
 
-        fn fabric(&self) -> Result<Custom, String> {
-            Err("no fabric".to_owned())
+        fn fabric(&self) -> Result<Custom, Wrong> {
+            Err(Wrong::new("arity", format!("cannot be {N}")))
         }
+    }
+
+    #[test]
+    fn a_wrong_key_is_reported_with_its_place() {
+        let topologies = Topologies::default().with::<Named<0>>();
+        let catalogue = Catalogue { topologies, ..Catalogue::builtin() };
+        let text = "topology: {kind: ring, arity: 3}\nschemes: [hpcc]\nduration: 1ms\n";
+        let error = Experiment::parse_with(&catalogue, text, "x.yaml", "x", &[], None).err().unwrap();
+        assert_eq!(error.to_string(), "x.yaml:1:31: topology.arity: cannot be 0");
     }
 
     #[test]

@@ -13,7 +13,7 @@ use weir_units::{Bandwidth, Bytes, Ratio, Time};
 /// A key that is wrong, and why.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Wrong {
-    /// The key; empty if it is the workload as a whole.
+    /// The key; empty if it is the workload or the topology as a whole.
     pub key: &'static str,
     /// The problem and what to do.
     pub why: String,
