@@ -1,4 +1,4 @@
-//! What a thread has for the processes that it runs.
+//! Memory of a thread for the processes that it runs.
 
 use crate::link::PfcFrame;
 use weir_switch::engine::SwitchOutput;
