@@ -56,7 +56,10 @@ impl RuntimeJson {
         for (index, entry) in self.table_entries.iter().enumerate() {
             let at =
                 |part: &str, why: String| RuntimeJsonError::at(format!("table_entries[{index}]{part}"), why);
-            let table = p4info.tables.named(&entry.table).map_err(|error| at(".table", error.to_string()))?;
+            let table = p4info.tables.named(&entry.table).map_err(|error| {
+                let has: Vec<&str> = p4info.tables.iter().map(|it| it.preamble().name.as_str()).collect();
+                at(".table", format!("{error}, it has {}", has.join(", ")))
+            })?;
             let read = table_entry(entry, table, p4info).map_err(|(part, why)| at(part, why))?;
             // Tables refer to those that are declared, and applied, after them.
             let position =
@@ -227,7 +230,9 @@ fn action(
         )
     })?;
     if let Some(unknown) = params.keys().find(|name| info.param(name).is_none()) {
-        return Err((".action_params", format!("action {name} has no parameter \"{unknown}\"")));
+        let has: Vec<&str> = info.params.iter().map(|it| it.name.as_str()).collect();
+        let why = format!("action {name} has no parameter \"{unknown}\", it has [{}]", has.join(", "));
+        return Err((".action_params", why));
     }
     let mut read = Vec::with_capacity(info.params.len());
     for param in &info.params {

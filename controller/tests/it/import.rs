@@ -148,12 +148,17 @@ fn a_runtime_json_is_checked_against_the_program() {
         let error = entry(&good.replace(from, to)).unwrap_err();
         assert!(error.contains(says), "{error}");
     };
-    wrong("\"forward\"", "\"ipv4_lpm\"", "table_entries[0].table: the program has no table \"ipv4_lpm\"");
+    wrong(
+        "\"forward\"",
+        "\"ipv4_lpm\"",
+        "table_entries[0].table: the program has no table \"ipv4_lpm\", it has ",
+    );
     wrong("dst_addr", "dst", "has no field \"dst\", it has dst_addr");
     wrong("24", "33", "not 0 to 32");
     wrong("24", "16", "bits set behind the first 16");
     wrong("via", "drop", "has no action \"drop\"");
     wrong("\"port\": 2", "\"port\": 512", "does not fit 9 bits");
+    wrong("\"port\"", "\"prot\"", "action via has no parameter \"prot\", it has [port]");
     wrong("\"port\": 2", "", "\"port\" of action via is missing");
     wrong("\"action_name\"", "\"priority\": 1, \"action_name\"", "has none");
     wrong(good, &format!("{good}, {good}"), "the same key");
