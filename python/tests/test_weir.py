@@ -63,7 +63,7 @@ def test_errors_have_a_place(tmp_path):
         weir.run(file)
     error = raised.value
     assert isinstance(error, ValueError)
-    assert (error.file, error.column) == (str(file), 8)
+    assert (error.file, error.column) == (str(file), 1)
     assert file.read_text().splitlines()[error.line - 1] == "speed: 3"
     with pytest.raises(weir.InputError, match="^experiment: duration: ") as raised:
         weir.run(INCAST | {"duration": "1 parsec"})
