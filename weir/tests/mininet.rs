@@ -106,17 +106,22 @@ impl Place {
         serde_json::from_str(&fs::read_to_string(&path).expect(name)).expect("JSON")
     }
 
-    /// Processes of the fabric, interfaces and namespaces' files that are still there.
-    fn left(&self) -> Vec<String> {
-        let mut left = Vec::new();
-        for entry in fs::read_dir("/proc").expect("/proc").flatten() {
+    /// Processes of the fabric: numbers and command lines.
+    fn processes(&self) -> Vec<(u32, String)> {
+        let mark = format!("{MARK}{}", self.inode());
+        let ours = |entry: fs::DirEntry| {
             let environ = fs::read(entry.path().join("environ")).unwrap_or_default();
-            let inode = self.inode();
-            if String::from_utf8_lossy(&environ).contains(&format!("{MARK}{inode}")) {
-                let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
-                left.push(String::from_utf8_lossy(&words).replace('\0', " "));
-            }
-        }
+            let pid = entry.file_name().to_string_lossy().parse().ok()?;
+            let words = fs::read(entry.path().join("cmdline")).unwrap_or_default();
+            let words = String::from_utf8_lossy(&words).replace('\0', " ");
+            String::from_utf8_lossy(&environ).contains(&mark).then_some((pid, words))
+        };
+        fs::read_dir("/proc").expect("/proc").flatten().filter_map(ours).collect()
+    }
+
+    /// Processes of the fabric and interfaces that are still there.
+    fn left(&self) -> Vec<String> {
+        let mut left: Vec<String> = self.processes().into_iter().map(|(_, words)| words).collect();
         let shown =
             Command::new("ip").args(["-n", &self.namespace, "-o", "link"]).output().expect("iproute2").stdout;
         left.extend(
@@ -477,6 +482,16 @@ fn whichever_side_is_killed_nothing_stays() {
     let done = child.wait_with_output().expect("it ends");
     assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     assert!(text(&done.stderr).contains("the Mininet side ended"), "{}", text(&done.stderr));
+    place.wait_until_nothing_is_left();
+
+    // The process of all switches is killed while traffic flows.
+    let child = place.start("quickstart", &["--rate", "20Mbps"]);
+    place.wait_for("host run");
+    sleep(Duration::from_secs(2)); // the traffic flows
+    let switches = place.processes().into_iter().find(|(_, words)| words.contains(" switch "));
+    signal(switches.expect("it runs").0, "KILL");
+    let done = child.wait_with_output().expect("it ends");
+    assert_eq!(done.status.code(), Some(1), "{}", text(&done.stderr));
     place.wait_until_nothing_is_left();
 
     // Both at once: the next one removes what they left. Pairs of interfaces to hosts go with the hosts; only those

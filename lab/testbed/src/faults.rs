@@ -32,7 +32,7 @@ impl Faults {
                 if !sleep_until(start + at.as_secs_f64(), &told) {
                     break;
                 }
-                order.ask::<IgnoredAny>(LINKS)?;
+                order.ask_own::<IgnoredAny>(LINKS)?;
             }
             Ok(())
         })?;

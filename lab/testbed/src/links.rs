@@ -57,9 +57,41 @@ impl LinkRequest {
         })?;
         talk::ask(stream, &format_args!("links {name}"), self)
     }
+
+    /// Asks the process that carries the links of a running experiment.
+    ///
+    /// # Errors
+    ///
+    /// As [`ask`](Self::ask), but always [`Error::Work`]: Weir started that process, and made the request.
+    pub(crate) fn ask_own<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
+        self.ask(name).map_err(Error::work)
+    }
 }
 
 /// Returns the name of a process's socket.
 pub fn socket(name: &str) -> String {
     format!("{PREFIX}{name}")
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde::de::IgnoredAny;
+    use std::os::unix::net::UnixListener;
+
+    #[test]
+    fn what_fails_in_a_run_is_no_wrong_input() {
+        let name = format!("test-{}", std::process::id());
+        let show = LinkRequest::Show {};
+        let asked = || (show.ask::<IgnoredAny>(&name), show.ask_own::<IgnoredAny>(&name));
+        assert!(matches!(asked(), (Err(Error::Input(_)), Err(Error::Work(_)))), "there is no such process");
+        let address = SocketAddr::from_abstract_name(socket(&name)).unwrap();
+        let listener = UnixListener::bind_addr(&address).unwrap();
+        std::thread::spawn(move || {
+            for stream in listener.incoming().take(2) {
+                talk::answer(&stream.unwrap(), |_: LinkRequest| Err::<(), _>("no".to_owned())).unwrap();
+            }
+        });
+        assert!(matches!(asked(), (Err(Error::Input(_)), Err(Error::Work(_)))), "it refuses");
+    }
 }

@@ -100,7 +100,7 @@ impl Source {
         match self {
             Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
             Source::Fabric { look, last, .. } => {
-                let sample: &Sample = last.insert(look.ask(LINKS)?);
+                let sample: &Sample = last.insert(look.ask_own(LINKS)?);
                 Ok(sample.cells.iter().map(|cells| by_port(cells)).collect())
             }
         }
@@ -112,7 +112,7 @@ impl Source {
         match self {
             Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
             Source::Fabric { look, ends, last } => {
-                let Sample { bytes, .. } = last.take().map_or_else(|| look.ask(LINKS), Ok)?;
+                let Sample { bytes, .. } = last.take().map_or_else(|| look.ask_own(LINKS), Ok)?;
                 Ok(ends.iter().map(|&(link, end)| bytes.get(link).map_or(0, |bytes| bytes[end])).collect())
             }
         }
