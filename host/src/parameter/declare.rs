@@ -7,7 +7,7 @@
 /// unless the braces give another `name`. In the braces stand
 ///
 /// - `unit: .., range: .., source: ..`, with any other field of the description;
-/// - `in 0.0..=1.0, unit: ..` for a number within limits, which `u32`, `Time` and `Bytes` may have, too;
+/// - `in 0.0..=1.0, unit: ..` for a number within limits, which every type with an order may have;
 /// - `info: MIN_RATE` for a description that several schemes share, after `in ..,` if it is a number;
 /// - `part` for a field that is a configuration itself, whose parameters become those of the whole; `part,
 ///   window from "source"` replaces the source of one of them, and `part: list` declares only those of a list.

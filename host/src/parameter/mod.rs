@@ -6,8 +6,7 @@ mod declare;
 mod value;
 
 pub use value::{
-    EveryDequeue, HostsOwn, LimitedValue, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word,
-    read_within, share,
+    EveryDequeue, HostsOwn, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word, read_within, share,
 };
 
 use crate::nearest::did_you_mean;
@@ -82,14 +81,14 @@ impl<C: 'static> ParameterOf<C> {
     }
 
     /// Declares a parameter whose value is within limits. A number may be written as a percentage.
-    pub fn within<V: LimitedValue>(
+    pub fn within<V: ParameterValue + PartialOrd>(
         info: ParameterInfo,
         limits: RangeInclusive<V>,
         field: fn(&mut C) -> &mut V,
     ) -> Self {
         ParameterOf {
             info,
-            get: Box::new(move |c| field(c).write_any()),
+            get: Box::new(move |c| field(c).write()),
             set: Box::new(move |c, text| read_within(text, &limits).map(|value| *field(c) = value)),
         }
     }

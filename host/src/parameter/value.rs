@@ -38,6 +38,16 @@ impl ParameterValue for u32 {
     }
 }
 
+/// A number that is not negative, or a percentage.
+impl ParameterValue for f64 {
+    fn read(text: &str) -> Result<Self, String> {
+        Ok(text.parse::<Ratio>()?.get())
+    }
+    fn write(self) -> String {
+        self.to_string()
+    }
+}
+
 /// A ratio from 0 to 1.
 impl ParameterValue for Ratio {
     fn read(text: &str) -> Result<Self, String> {
@@ -211,49 +221,15 @@ impl<T: OneOf> ParameterValue for T {
     }
 }
 
-/// A type of values that a declaration can limit: `in Time::from_us(1)..=Time::from_ms(1)`.
-pub trait LimitedValue: Copy + PartialOrd + 'static {
-    /// Reads a value, within the limits or not.
-    ///
-    /// # Errors
-    ///
-    /// If the text is no such value: says why, without a full stop.
-    fn read_any(text: &str) -> Result<Self, String>;
-    /// Writes the value as [`read_any`](Self::read_any) reads it.
-    fn write_any(self) -> String;
-}
-
-/// A number or a percentage.
-impl LimitedValue for f64 {
-    fn read_any(text: &str) -> Result<Self, String> {
-        Ok(text.parse::<Ratio>()?.get())
-    }
-    fn write_any(self) -> String {
-        self.to_string()
-    }
-}
-
-macro_rules! limited_values {
-    ($($value:ty),*) => {$(
-        impl LimitedValue for $value {
-            fn read_any(text: &str) -> Result<Self, String> {
-                <$value as ParameterValue>::read(text)
-            }
-            fn write_any(self) -> String {
-                ParameterValue::write(self)
-            }
-        }
-    )*};
-}
-
-limited_values!(u32, Time, Bytes);
-
 /// Reads a value within limits.
 ///
 /// # Errors
 ///
 /// If the text is no such value, or outside the limits.
-pub fn read_within<V: LimitedValue>(text: &str, limits: &RangeInclusive<V>) -> Result<V, String> {
-    let value = V::read_any(text)?;
+pub fn read_within<V: ParameterValue + PartialOrd>(
+    text: &str,
+    limits: &RangeInclusive<V>,
+) -> Result<V, String> {
+    let value = V::read(text)?;
     if limits.contains(&value) { Ok(value) } else { Err(format!("{text} is out of range")) }
 }
