@@ -47,6 +47,20 @@ pub enum TopologySpec {
 }
 
 impl TopologySpec {
+    /// The values of `kind`.
+    pub const KINDS: [&str; 10] = [
+        "dumbbell",
+        "star",
+        "leaf-spine",
+        "fat-tree",
+        "parking-lot",
+        "jellyfish",
+        "dragonfly",
+        "butterfly",
+        "custom",
+        "file",
+    ];
+
     /// Returns every rate and every delay that the spec holds, to be changed in place.
     pub fn quantities(&mut self) -> (Vec<&mut Bandwidth>, Vec<&mut Time>) {
         match self {

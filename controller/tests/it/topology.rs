@@ -214,7 +214,9 @@ fn counts_have_limits_that_are_checked_before_anything_is_built() {
     assert!(refusal("{kind: file, path: x.txt}").contains("has not been read"));
     assert!(refusal("{kind: star, hosts: -1}").contains("-1"));
     assert!(refusal("{kind: star, hosts: 2, senders: 1}").contains("unknown field `senders`"));
-    assert!(refusal("{kind: moebius, hosts: 2}").contains("unknown variant `moebius`"));
+    let kinds = TopologySpec::KINDS.map(|kind| format!("`{kind}`")).join(", ");
+    let unknown = refusal("{kind: moebius, hosts: 2}");
+    assert!(unknown.contains(&format!("unknown variant `moebius`, expected one of {kinds}")), "{unknown}");
     let many: Vec<String> = (1..=4096).map(|n| format!("s{n}")).collect();
     let text = format!("{{kind: custom, hosts: [h1], switches: [{}], links: []}}", many.join(", "));
     assert_eq!(refusal(&text), "4096 switches, at most 4095 can have an identity of 12 bits");

@@ -7,7 +7,10 @@ use serde::de::{Deserialize, Deserializer, Error, MapAccess, SeqAccess, Visitor}
 use serde::ser::{Serialize, Serializer};
 use std::borrow::Cow;
 use std::collections::BTreeMap;
+use std::sync::Arc;
 use std::{fmt, marker::PhantomData};
+use weir_host::scheme::SchemeConfig;
+use weir_host::schemes::{Registry, SchemeError};
 
 /// `off`, or a map of keys.
 #[derive(Clone, Debug)]
@@ -100,6 +103,18 @@ pub struct SchemeEntry {
     pub label: String,
     /// Parameters that differ from their defaults.
     pub set: BTreeMap<String, String>,
+}
+
+impl SchemeEntry {
+    /// Returns the scheme's configuration.
+    ///
+    /// # Errors
+    ///
+    /// If there is no such scheme, or it does not take a parameter.
+    pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
+        let parameters: Vec<_> = self.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
+        registry.make(&self.scheme, &parameters)
+    }
 }
 
 impl Serialize for SchemeEntry {

@@ -4,10 +4,11 @@ use crate::workload::{Wrong, of_kind};
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
-use serde_yaml::{Mapping, Value};
+use serde_yaml::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_controller::topology::{Custom, TopologySpec};
+use weir_host::nearest::did_you_mean;
 
 /// A shape of fabrics. Its fields are the keys of `topology` in an experiment file.
 pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
@@ -55,7 +56,11 @@ impl Topologies {
             kind.fabric().map_err(|wrong| (wrong.key.to_owned(), wrong.why))
         };
         let entry = Entry { about: T::ABOUT, read, schema: T::json_schema };
-        assert!(!is_builtin(T::KIND), "{} is the kind of one of Weir's topologies", T::KIND);
+        assert!(
+            !TopologySpec::KINDS.contains(&T::KIND),
+            "{} is the kind of one of Weir's topologies",
+            T::KIND
+        );
         let known = self.kinds.insert(T::KIND, entry);
         assert!(known.is_none(), "{} is the kind of two topologies", T::KIND);
         self
@@ -71,20 +76,25 @@ impl Topologies {
         self.kinds.iter().map(|(kind, it)| of_kind(kind, it.about, (it.schema)(generator))).collect()
     }
 
-    /// Returns whether there is no kind.
-    pub fn is_empty(&self) -> bool {
-        self.kinds.is_empty()
-    }
-
     /// Puts the list of hosts, switches and links in place of a topology of one of these kinds, and returns whether it
     /// was one.
     ///
     /// # Errors
     ///
-    /// If its keys are wrong: the path of the key, empty for the whole, and why.
+    /// If its kind is neither one of these nor one of Weir's, or its keys are wrong: the path of the key, empty for the
+    /// whole, and why.
     pub fn expand(&self, topology: &mut Value) -> Result<bool, (String, String)> {
-        let kind = topology.get("kind").and_then(Value::as_str);
-        let Some(entry) = kind.and_then(|kind| self.kinds.get(kind)) else { return Ok(false) };
+        let Some(kind) = topology.get("kind").and_then(Value::as_str) else { return Ok(false) };
+        let Some(entry) = self.kinds.get(kind) else {
+            if TopologySpec::KINDS.contains(&kind) {
+                return Ok(false);
+            }
+            let names: Vec<&str> =
+                TopologySpec::KINDS.into_iter().chain(self.kinds.keys().copied()).collect();
+            let meant = did_you_mean(kind, names.iter().copied());
+            let why = format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
+            return Err(("kind".to_owned(), why));
+        };
         let mut keys = topology.clone();
         if let Value::Mapping(keys) = &mut keys {
             keys.shift_remove("kind");
@@ -93,13 +103,6 @@ impl Topologies {
         *topology = serde_yaml::to_value(fabric).map_err(|error| (String::new(), error.to_string()))?;
         Ok(true)
     }
-}
-
-/// Returns whether a kind comes with Weir.
-fn is_builtin(kind: &str) -> bool {
-    let keys = Mapping::from_iter([("kind".into(), kind.into())]);
-    let spec: Result<TopologySpec, _> = serde_yaml::from_value(keys.into());
-    spec.map_or_else(|error| !error.to_string().contains("unknown variant"), |_| true)
 }
 
 impl fmt::Debug for Topologies {

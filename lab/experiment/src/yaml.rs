@@ -32,6 +32,15 @@ impl From<Marker> for Position {
     }
 }
 
+/// The part of a key that is wrong.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Part {
+    /// The key itself: there is none of that name.
+    Key,
+    /// Its value.
+    Value,
+}
+
 /// A problem of a key. Displays as `3:7: workload.size: size "256" has no unit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError {
@@ -104,13 +113,14 @@ fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Posi
         if place != word && !place.ends_with(&format!(".{word}")) {
             place = below(&place, word);
         }
-        return positions.error(place, format!("{why}{}", did_you_mean(word, words)));
+        let why = format!("{why}{}", did_you_mean(word, words));
+        return KeyError { position: positions.part(&place, Part::Key), place, why };
     }
     if why.starts_with("missing field")
         && let Some(written) = positions.misspelt(&place, word)
     {
         let why = format!("{why}; is `{written}` a misspelling?");
-        return KeyError { position: positions.key(&below(&place, &written)), place, why };
+        return KeyError { position: positions.part(&below(&place, &written), Part::Key), place, why };
     }
     let meant = if why.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
     positions.error(positions.quoted(&place, why).unwrap_or(place), format!("{}{meant}", without_types(why)))
@@ -213,20 +223,15 @@ impl Positions {
         self.0.insert(path.to_owned(), Found { position: None, key: None, scalar: None });
     }
 
-    /// Returns an error about a key.
+    /// Returns an error about the value of a key.
     pub fn error(&self, place: String, why: String) -> KeyError {
-        KeyError { position: self.place(&place, &why), place, why }
+        KeyError { position: self.get(&place), place, why }
     }
 
-    /// Returns the position of what is wrong at `path`: the key if there is no such key or parameter, or else its value.
-    pub(crate) fn place(&self, path: &str, why: &str) -> Option<Position> {
-        let is_unknown = why.starts_with("unknown field") || why.contains(" has no parameter \"");
-        if is_unknown { self.key(path) } else { self.get(path) }
-    }
-
-    /// Returns the position of the key at the end of `path`; that of the value if there is no key.
-    fn key(&self, path: &str) -> Option<Position> {
-        self.0.get(path).and_then(|found| found.key).or_else(|| self.get(path))
+    /// Returns the position of the key at the end of `path` or of its value; that of the value if there is no key.
+    pub(crate) fn part(&self, path: &str, part: Part) -> Option<Position> {
+        let key = self.0.get(path).and_then(|found| found.key).filter(|_| part == Part::Key);
+        key.or_else(|| self.get(path))
     }
 
     /// Returns the key of the map at `place` that is most like `missing`, if one is.

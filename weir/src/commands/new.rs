@@ -7,7 +7,6 @@ use serde_json::json;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
-use weir_host::schemes::Registry;
 
 /// Write a small project that builds, runs and is tested as it is
 #[derive(Debug, clap::Args)]
@@ -153,8 +152,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let (name, files) = match &args.what {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {
-            if Registry::builtin().names().any(|builtin| builtin == name) {
-                return Err(Failure::Input(format!("{name} is one of Weir's schemes, choose another name")));
+            if console.kit.catalogue.schemes.names().any(|known| known == name) {
+                return Err(Failure::Input(format!("{name} is a scheme already, choose another name")));
             }
             if name != "aimd" && is_taken(name, &camel(name)) {
                 let why = format!("the code of a scheme uses the name {name} for something else");

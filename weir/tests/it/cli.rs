@@ -262,7 +262,7 @@ fn a_new_scheme_has_one_name_and_the_tested_versions() {
     assert_eq!(read("Cargo.lock"), fs::read_to_string(repository().join("Cargo.lock")).unwrap());
     let builtin = new("hpcc");
     assert_eq!(builtin.status.code(), Some(2));
-    assert!(String::from_utf8(builtin.stderr).unwrap().contains("hpcc is one of Weir's schemes"));
+    assert!(String::from_utf8(builtin.stderr).unwrap().contains("hpcc is a scheme already"));
     assert!(!dir.path().join("hpcc").exists());
 }
 

@@ -1,6 +1,6 @@
 //! Errors in an experiment, each with its key.
 
-use crate::yaml::{KeyError, Position, Positions, before};
+use crate::yaml::{KeyError, Part, Position, Positions, before};
 use weir_units::Bandwidth;
 
 /// A problem of an experiment: file, place in it, problem and remedy.
@@ -45,34 +45,45 @@ pub enum ExperimentError {
         place: String,
         /// Problem and remedy.
         why: String,
+        /// The part of the key whose position is meant.
+        part: Part,
     },
 }
 
 impl ExperimentError {
     pub(super) fn key(file: &str, error: KeyError) -> ExperimentError {
         let KeyError { position, place, why } = error;
-        ExperimentError::Key { file: file.to_owned(), position, place, why }
+        ExperimentError::Key { file: file.to_owned(), position, place, why, part: Part::Value }
+    }
+
+    /// Returns an error about the value at `place`, whose line and column are still to be [found](Self::located).
+    pub(super) fn unplaced(file: &str, place: &str, why: String) -> ExperimentError {
+        let (file, place) = (file.to_owned(), place.to_owned());
+        ExperimentError::Key { file, position: None, place, why, part: Part::Value }
+    }
+
+    /// The same error about the key itself: there is none of that name.
+    pub(super) fn about_key(mut self) -> ExperimentError {
+        if let ExperimentError::Key { part, .. } = &mut self {
+            *part = Part::Key;
+        }
+        self
     }
 
     /// Leaves out line and column, for a text that its author never saw.
     #[must_use]
-    pub fn without_position(self) -> ExperimentError {
-        match self {
-            ExperimentError::Key { file, place, why, .. } => {
-                ExperimentError::Key { file, position: None, place, why }
-            }
-            other => other,
+    pub fn without_position(mut self) -> ExperimentError {
+        if let ExperimentError::Key { position, .. } = &mut self {
+            *position = None;
         }
+        self
     }
 
     /// Adds line and column, if the text has the key.
-    pub(super) fn located(self, positions: &Positions) -> ExperimentError {
-        match self {
-            ExperimentError::Key { file, position: None, place, why } => {
-                let position = positions.place(&place, &why);
-                ExperimentError::Key { file, position, place, why }
-            }
-            other => other,
+    pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
+        if let ExperimentError::Key { position: position @ None, place, part, .. } = &mut self {
+            *position = positions.part(place, *part);
         }
+        self
     }
 }

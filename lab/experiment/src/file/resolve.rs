@@ -21,6 +21,7 @@ use weir_controller::plan::{FORWARD, MOST_WEIGHTED};
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::nearest::did_you_mean;
+use weir_host::parameter::ParameterError;
 use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
 use weir_host::schemes::{Registry, SchemeError};
 use weir_host::wire::{WEIR_PORT, least_list_room};
@@ -36,16 +37,13 @@ pub(super) fn locate(
     // So that `run.yaml`, which lies elsewhere, finds them too.
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     spec.edit_workloads(&catalogue.workloads, |workload| workload.locate(&base))
-        .map_err(|(place, why)| ExperimentError::Key { file: file.to_owned(), position: None, place, why })?;
+        .map_err(|(place, why)| ExperimentError::unplaced(file, &place, why))?;
     spec.program.iter_mut().for_each(|program| program.locate(&base));
     spec.entries.iter_mut().for_each(|entries| entries.file = base.join(&entries.file));
     if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
         let path = base.join(path);
-        let wrong = |why: String| ExperimentError::Key {
-            file: file.to_owned(),
-            position: None,
-            place: "topology.path".to_owned(),
-            why: format!("{}: {why}", path.display()),
+        let wrong = |why: String| {
+            ExperimentError::unplaced(file, "topology.path", format!("{}: {why}", path.display()))
         };
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
         spec.topology = match import(&text).map_err(|error| wrong(error.to_string()))? {
@@ -63,34 +61,20 @@ pub(super) fn read(
     overrides: &[String],
     positions: &Positions,
 ) -> Result<ExperimentSpec, ExperimentError> {
-    let wrong = |error: KeyError| ExperimentError::key(file, with_own_kinds(error, catalogue));
-    if overrides.is_empty() && catalogue.topologies.is_empty() {
-        // Straight from the text: as a value, a number is no longer the text that stands there.
-        return yaml::read(text).map_err(wrong);
-    }
+    let wrong = |error: KeyError| ExperimentError::key(file, error);
     let mut root: Value = yaml::read(text).map_err(wrong)?;
     for assignment in overrides {
         overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
     }
-    if let Some(topology) = root.get_mut("topology") {
-        catalogue
-            .topologies
-            .expand(topology)
-            .map_err(|(key, why)| wrong(positions.error(below("topology", &key), why)))?;
+    let expanded = root.get_mut("topology").map_or(Ok(false), |topology| {
+        let expanded = catalogue.topologies.expand(topology);
+        expanded.map_err(|(key, why)| wrong(positions.error(below("topology", &key), why)))
+    })?;
+    if overrides.is_empty() && !expanded {
+        // Straight from the text: as a value, a number is no longer the text that stands there.
+        return yaml::read(text).map_err(wrong);
     }
     yaml::read_value(root, positions).map_err(wrong)
-}
-
-/// Returns an error about the kind of a topology with all kinds, as the deserialiser knows Weir's only.
-fn with_own_kinds(mut error: KeyError, catalogue: &Catalogue) -> KeyError {
-    if error.place == "topology.kind" && error.why.starts_with("unknown variant") {
-        let mut words = error.why.split('`').skip(1).step_by(2);
-        let kind = words.next().unwrap_or_default();
-        let names: Vec<&str> = words.chain(catalogue.topologies.kinds().map(|(own, _)| own)).collect();
-        let meant = did_you_mean(kind, names.iter().copied());
-        error.why = format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
-    }
-    error
 }
 
 pub(super) fn resolve(
@@ -99,12 +83,7 @@ pub(super) fn resolve(
     catalogue: &Catalogue,
 ) -> Result<Experiment, ExperimentError> {
     let registry = &catalogue.schemes;
-    let wrong = |place: &str, why: String| ExperimentError::Key {
-        file: file.to_owned(),
-        position: None,
-        place: place.to_owned(),
-        why,
-    };
+    let wrong = |place: &str, why: String| ExperimentError::unplaced(file, place, why);
     if spec.name.contains(['/', '\\', '\0']) || spec.name.starts_with('.') {
         return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
     }
@@ -220,12 +199,22 @@ fn resolve_entries(
     Ok(all)
 }
 
-/// Returns the path of what is wrong with the scheme at `place`: of a parameter, or of the whole.
-fn scheme_place(place: &str, error: &SchemeError) -> String {
-    match error {
-        SchemeError::Parameter(error) => below(place, &format!("set.{}", error.parameter())),
-        SchemeError::Unknown { .. } => place.to_owned(),
-    }
+/// Returns the configuration of the scheme that `entry` at `place` names.
+fn configure(
+    registry: &Registry,
+    entry: &SchemeEntry,
+    place: &str,
+    wrong: &impl Fn(&str, String) -> ExperimentError,
+) -> Result<Arc<dyn SchemeConfig>, ExperimentError> {
+    entry.config(registry).map_err(|error| {
+        let why = error.to_string();
+        let SchemeError::Parameter(error) = error else { return wrong(place, why) };
+        let wrong = wrong(&below(place, &format!("set.{}", error.parameter())), why);
+        match error {
+            ParameterError::Unknown { .. } => wrong.about_key(),
+            ParameterError::BadValue { .. } => wrong,
+        }
+    })
 }
 
 fn resolve_schemes(
@@ -244,10 +233,7 @@ fn resolve_schemes(
     let mut resolved = Vec::new();
     for (i, entry) in spec.schemes.iter().enumerate() {
         let place = format!("schemes[{i}]");
-        let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config = registry
-            .make(&entry.scheme, &parameters)
-            .map_err(|e| wrong(&scheme_place(&place, &e), e.to_string()))?;
+        let config = configure(registry, entry, &place, wrong)?;
         if !labels.insert(entry.label.clone()) {
             let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
             return Err(wrong(&place, why));
@@ -295,10 +281,7 @@ fn resolve_own_schemes(
             }
         }
         let Some(entry) = entry else { continue };
-        let parameters: Vec<(&str, &str)> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let config = registry
-            .make(&entry.scheme, &parameters)
-            .map_err(|e| wrong(&scheme_place(place, &e), e.to_string()))?;
+        let config = configure(registry, entry, place, wrong)?;
         for beside in schemes {
             let (own, theirs) = (config.needs(), beside.config.needs());
             let same_recovery = spec.transport.recovery.is_some()

@@ -103,8 +103,7 @@ impl Scale {
 
     /// Scales the parameters of a scheme, those with default values too: a scheme may have a timer of its own.
     fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
-        let parameters: Vec<_> = entry.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
-        let Ok(config) = registry.make(&entry.scheme, &parameters) else { return };
+        let Ok(config) = entry.config(registry) else { return };
         let scaled = config.values().into_iter();
         entry.set.extend(scaled.filter_map(|(name, value)| Some((name.to_owned(), self.parameter(&value)?))));
     }
