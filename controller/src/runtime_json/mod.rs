@@ -111,7 +111,7 @@ pub struct ReplicaJson {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}")]
 pub struct RuntimeJsonError {
-    /// `table_entries[3].match`
+    /// `table_entries[3].match`, or `line:column` in a text that does not parse.
     pub place: String,
     /// In words.
     pub problem: String,
@@ -130,8 +130,12 @@ impl RuntimeJson {
     ///
     /// The text is not JSON, has a key or value that the format does not have, or is for another target than `bmv2`.
     pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
-        let file: RuntimeJson =
-            serde_json::from_str(text).map_err(|error| RuntimeJsonError::at("not a runtime.json", error))?;
+        let file: RuntimeJson = serde_json::from_str(text).map_err(|error| {
+            let (line, column) = (error.line(), error.column());
+            let message = error.to_string();
+            let why = message.split(" at line ").next().unwrap_or_default();
+            RuntimeJsonError::at(format!("{line}:{column}"), format!("not a runtime.json: {why}"))
+        })?;
         if file.target != "bmv2" {
             let problem = format!("\"{}\" is not supported, only bmv2 is", file.target);
             return Err(RuntimeJsonError::at("target", problem));

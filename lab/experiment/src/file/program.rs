@@ -1,6 +1,7 @@
 //! The P4 program that an experiment names, and entries of its own for that program.
 
 use crate::artifacts::{Artifact, p4info_beside};
+use crate::yaml::in_file;
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update, WriteRequest};
 use p4runtime::p4info::Index;
@@ -12,6 +13,7 @@ use serde::{Deserialize, Deserializer, Serialize, Serializer};
 use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
+use std::sync::Arc;
 use weir_controller::reconcile::{BASE, Goal};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{SwitchIx, Topology};
@@ -135,6 +137,8 @@ pub struct EntriesSpec {
 #[derive(Clone, Debug)]
 pub struct Entries {
     file: String,
+    /// The text of the file, for the positions of errors.
+    text: Arc<str>,
     content: Content,
     switches: Option<Vec<SwitchIx>>,
 }
@@ -154,19 +158,20 @@ impl Entries {
     pub fn read(specs: &[EntriesSpec], topology: &Topology) -> Result<Vec<Entries>, (String, String)> {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
-            let at_file = |why: String| (format!("entries[{i}].file"), format!("{file}: {why}"));
-            let text = std::fs::read_to_string(&spec.file).map_err(|e| at_file(e.to_string()))?;
+            let wrong = |why: String| (format!("entries[{i}].file"), why);
+            let text = std::fs::read_to_string(&spec.file).map_err(|e| wrong(format!("{file}: {e}")))?;
+            let in_file = |why: String| wrong(in_file(&file, &text, &why));
             let content = if file.ends_with(".json") {
-                Content::Json(RuntimeJson::parse(&text).map_err(|e| at_file(e.to_string()))?)
+                Content::Json(RuntimeJson::parse(&text).map_err(|e| in_file(e.to_string()))?)
             } else {
-                Content::Text(entities(&text).map_err(at_file)?)
+                Content::Text(entities(&text).map_err(in_file)?)
             };
             let switch = |name: &String| {
                 let why = || (format!("entries[{i}].switches"), format!("switch \"{name}\" is not declared"));
                 topology.switch_named(name).ok_or_else(why)
             };
             let named = spec.switches.as_ref().map(|names| names.iter().map(switch).collect());
-            Ok(Entries { content, switches: named.transpose()?, file: file.clone() })
+            Ok(Entries { content, switches: named.transpose()?, file: file.clone(), text: text.into() })
         };
         specs.iter().enumerate().map(read).collect()
     }
@@ -175,13 +180,15 @@ impl Entries {
     ///
     /// # Errors
     ///
-    /// If the program lacks what they name. The text names file and place.
+    /// If the program lacks what they name. The text names file, line and column.
     pub fn goal(&self, switch: SwitchIx, p4info: &Index) -> Result<Goal, String> {
         let mut goal = Goal::default();
         match &self.content {
             _ if self.switches.as_ref().is_some_and(|switches| !switches.contains(&switch)) => {}
             Content::Text(entities) => entities.iter().for_each(|entity| goal.want(BASE, entity.clone())),
-            Content::Json(json) => goal = json.goal(p4info).map_err(|e| format!("{}: {e}", self.file))?,
+            Content::Json(json) => {
+                goal = json.goal(p4info).map_err(|e| in_file(&self.file, &self.text, &e.to_string()))?;
+            }
         }
         Ok(goal)
     }

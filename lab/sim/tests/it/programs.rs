@@ -130,7 +130,10 @@ fn faults_of_a_users_program_are_reported_before_anything_runs() {
         ("entries.0.switches=[s9]", "entries[0].switches: switch \"s9\" is not declared"),
         ("entries.0.file=none.json", "none.json: No such file"),
         ("entries.0.file=marks.yaml", "not a WriteRequest in text format"),
-        ("program=ecn", "the program has no table \"sojourn_mark\", it has WeirIngress."),
+        (
+            "program=ecn",
+            "entries.json:5:16: table_entries[0].table: the program has no table \"sojourn_mark\", it has WeirIngress.",
+        ),
     ];
     for (wrong, expected) in cases {
         let why = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();

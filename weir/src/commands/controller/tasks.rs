@@ -11,6 +11,7 @@ use weir_client::fleet::Task;
 use weir_client::{Program, Target};
 use weir_controller::plan::{FORWARD, PlanOptions, goals};
 use weir_controller::runtime_json::RuntimeJson;
+use weir_experiment::yaml::in_file;
 
 /// Of every switch, in the topology's order.
 pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> Result<Vec<Task>, Failure> {
@@ -61,8 +62,9 @@ fn listed(
     for target in targets {
         let Some(path) = runtime.get(&target.name) else { continue };
         let path = find(directory, path)?;
-        let place = |why: String| Failure::Input(format!("{}: {why}", path.display()));
-        let file = RuntimeJson::parse(&read(&path)?).map_err(|error| place(error.to_string()))?;
+        let text = read(&path)?;
+        let place = |why: String| Failure::Input(in_file(&path.display().to_string(), &text, &why));
+        let file = RuntimeJson::parse(&text).map_err(|error| place(error.to_string()))?;
         if file.bmv2_json.is_empty() || file.p4info.is_empty() {
             return Err(place("it lacks bmv2_json or p4info; name the program by --program".to_owned()));
         }
