@@ -14,6 +14,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::mpsc;
 use std::thread::JoinHandle;
+use std::time::Duration;
 use weir_agent::results::AgentResults;
 use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Interface, SPIN, StartAt, Until};
 use weir_host::HostConfig;
@@ -69,7 +70,7 @@ pub fn flow(from: usize, size: Option<Bytes>, port: u16) -> FlowPlan {
 /// An agent on a thread of its own, ready when this returns.
 pub struct Running {
     stop: Arc<AtomicBool>,
-    thread: JoinHandle<AgentResults>,
+    thread: JoinHandle<(AgentResults, Duration)>,
 }
 
 /// Starts an agent on one side; `change` changes its configuration.
@@ -91,21 +92,38 @@ pub fn start(
         change(&mut config);
         let agent = Agent::new(config).unwrap_or_else(|error| panic!("{error}"));
         ready.send(()).expect("the test waits");
-        agent.run(&flag)
+        let before = waited();
+        let results = agent.run(&flag);
+        (results, waited().saturating_sub(before))
     });
     up.recv().expect("the agent starts");
     Running { stop, thread }
 }
 
+/// The time that this thread has waited for a processor that had other work (second field of schedstat, sched-stats.rst).
+fn waited() -> Duration {
+    let text = std::fs::read_to_string("/proc/thread-self/schedstat").unwrap_or_default();
+    let nanos = text.split_whitespace().nth(1).and_then(|word| word.parse().ok());
+    Duration::from_nanos(nanos.unwrap_or(0))
+}
+
 impl Running {
     /// Interrupts it.
-    pub fn stop(self) -> AgentResults {
+    pub fn interrupt(&self) {
         self.stop.store(true, Ordering::Relaxed);
+    }
+    /// Waits until it ends. Returns also the time that it waited for a processor.
+    pub fn finish(self) -> (AgentResults, Duration) {
+        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+    }
+    /// Interrupts it, and waits until it ends.
+    pub fn stop(self) -> AgentResults {
+        self.interrupt();
         self.wait()
     }
     /// Waits until it ends.
     pub fn wait(self) -> AgentResults {
-        self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
+        self.finish().0
     }
 }
 
