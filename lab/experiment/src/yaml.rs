@@ -126,14 +126,20 @@ fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Posi
     positions.error(positions.quoted(&place, why).unwrap_or(place), format!("{}{meant}", without_types(why)))
 }
 
-/// Returns a message of serde without Rust's names of types.
+/// Returns a message of serde in the words of YAML, without Rust's names of types.
 fn without_types(why: &str) -> String {
-    let number = ["u8", "u16", "u32", "u64", "usize", "i32", "i64"];
-    match why.rsplit_once("expected ") {
-        Some((before, word)) if number.contains(&word) => format!("{before}expected a whole number"),
-        Some((before, "f64")) => format!("{before}expected a number"),
-        _ => why.to_owned(),
-    }
+    let why = why.replacen("invalid type: sequence", "invalid type: list", 1);
+    let Some((before, word)) = why.rsplit_once("expected ") else { return why };
+    let word = match word {
+        "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
+        "f64" => "a number",
+        "a sequence" => "a list",
+        "variant identifier" | "a Value::Tagged enum" => "one of its words",
+        _ if word.starts_with("a nonzero ") => "a whole number above 0",
+        _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
+        word => word,
+    };
+    format!("{before}expected {word}")
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
@@ -173,7 +179,7 @@ impl Positions {
     ///
     /// # Errors
     ///
-    /// If the text is not YAML, or is nested too deep to be an experiment.
+    /// If the text is not YAML, is nested too deep to be an experiment, or has a key twice.
     pub fn of(text: &str) -> Result<Positions, KeyError> {
         let refuse = |at, why| KeyError { position: Some(at), place: String::new(), why };
         let mut positions = HashMap::new();
@@ -186,7 +192,11 @@ impl Positions {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
                     Some(Open { next: next @ Next::Key, path }) => {
                         let key = below(path, &scalar);
-                        positions.insert(key.clone(), Found { key: Some(at), ..Found::at(at) });
+                        let found = Found { key: Some(at), ..Found::at(at) };
+                        if let Some(Found { key: Some(first), .. }) = positions.insert(key.clone(), found) {
+                            let why = format!("is written a second time, first in line {}", first.line);
+                            return Err(KeyError { position: Some(at), place: key, why });
+                        }
                         *next = Next::Value(key);
                     }
                     _ => {
@@ -391,6 +401,16 @@ workloads:
             spec("{kind: star, hosts: nine, rate: 1Gbps}"),
             "1:21: hosts: invalid type: string \"nine\", expected a whole number"
         );
+    }
+
+    #[test]
+    fn what_is_no_map_and_what_is_written_twice_is_refused() {
+        let spec = |text: &str| read::<weir_controller::topology::Star>(text).unwrap_err().to_string();
+        assert_eq!(spec("[3]"), "1:1: invalid type: list, expected a map of keys");
+        let twice = "rate: 1Gbps\nhosts: 2\nrate: 2Gbps\n";
+        assert_eq!(spec(twice), "3:1: rate: is written a second time, first in line 1");
+        let same_name = "- {rate: 1}\n- {rate: 2, in: {rate: 3}}\n";
+        assert!(Positions::of(same_name).is_ok());
     }
 
     #[test]
