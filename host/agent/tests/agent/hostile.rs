@@ -171,7 +171,7 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
         victim.retransmits,
         ms(other)
     );
-    assert!(forged > 1_000, "{forged} forged");
+    assert!(forged > 300, "{forged} forged");
     assert_eq!(
         (victim.state, other.state),
         (FlowState::Finished, FlowState::Finished),

@@ -6,12 +6,16 @@ use std::net::Ipv4Addr;
 use std::os::fd::AsFd;
 use std::process::Command;
 use std::sync::atomic::{AtomicU32, Ordering};
-use std::thread::JoinHandle;
+use std::thread::{JoinHandle, sleep};
+use std::time::{Duration, Instant};
 
 /// Address of the host on side 0 and on side 1.
 pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10, 99, 0, 2)];
 /// The interface on either side.
 pub const IFACE: &str = "eth0";
+
+/// The longest time until a link is up on a busy machine.
+const PATIENCE: Duration = Duration::from_secs(10);
 
 /// Two hosts and a wire.
 pub struct Net {
@@ -41,7 +45,18 @@ impl Net {
             let peer = ADDRS[1 - side].to_string();
             net.ip(side, &["neigh", "replace", &peer, "lladdr", &mac, "dev", IFACE, "nud", "permanent"]);
         }
+        (0..2).for_each(|side| net.wait_for_carrier(side));
         net
+    }
+
+    /// Until the kernel has noticed that both ends are up, it drops what is sent.
+    fn wait_for_carrier(&self, side: usize) {
+        let end = Instant::now() + PATIENCE;
+        let shown = || Command::new("ip").args(["-n", &self.names[side], "link", "show", IFACE]).output();
+        while !String::from_utf8_lossy(&shown().expect("iproute2").stdout).contains("state UP") {
+            assert!(Instant::now() < end, "{IFACE} is not up after {PATIENCE:?}");
+            sleep(Duration::from_millis(5));
+        }
     }
 
     /// `ip` in the namespace of one side.
