@@ -2,6 +2,7 @@
 
 mod counted;
 mod programs;
+mod recorded;
 mod scaling;
 
 use super::{memory_bytes, read};
@@ -9,7 +10,8 @@ use crate::console::{Console, Failure};
 use crate::output::Answer;
 use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
-use serde_json::json;
+use recorded::{Recorded, change};
+use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use weir_experiment::Experiment;
@@ -42,6 +44,10 @@ pub struct Args {
     /// Write the tables between their marks in this page too
     #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
     docs: Option<PathBuf>,
+
+    /// Compare with what `weir bench --json` printed before
+    #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
+    against: Option<PathBuf>,
 
     #[command(flatten)]
     output: Answer,
@@ -76,6 +82,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.counted {
         return counted::run(console);
     }
+    let before = args.against.as_deref().map(Recorded::read).transpose()?;
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
@@ -86,9 +93,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         std::fs::write(page, document)?;
     }
     if console.style.json {
-        return print_json(&speeds, &costs, memory, console);
+        return print_json(&speeds, &costs, memory, before.as_ref(), console);
     }
-    print(args.runs, &speeds, &costs, memory, console)
+    print(args.runs, &speeds, &costs, memory, before.as_ref(), console)
 }
 
 fn quickstart() -> Result<Experiment, Failure> {
@@ -124,22 +131,24 @@ fn print(
     speeds: &[Speed],
     costs: &[Cost],
     memory: Option<u64>,
+    before: Option<&Recorded>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = &mut console.out;
+    let head = |head: &[&'static str]| [head, before.map_or(&[][..], |_| &["change"])].concat();
     writeln!(out, "Packet-hops per second on the 100 Gbit/s dumbbell, {runs} runs, one core")?;
-    let rows = speeds.iter().map(|s| {
-        [
-            s.scheme.clone(),
-            format::count(s.median() as u64),
-            format::count(s.best() as u64),
-            format::count(s.packet_hops),
-        ]
+    let rows = speeds.iter().map(|it| {
+        let (median, best) = (format::count(it.median() as u64), format::count(it.best() as u64));
+        let row = [it.scheme.clone(), median, best, format::count(it.packet_hops)];
+        row.into_iter().chain(before.map(|before| change(before.speed(it)))).collect()
     });
-    writeln!(out, "{}\n", columns(["scheme", "median", "best", "packet-hops"], rows))?;
+    writeln!(out, "{}\n", columns(&head(&["scheme", "median", "best", "packet-hops"]), rows))?;
     writeln!(out, "Nanoseconds per packet through one switch: ingress, queue, egress")?;
-    let rows = costs.iter().map(|c| [c.program.to_string(), c.packet.to_owned(), format::decimal(c.ns, 0)]);
-    writeln!(out, "{}\n", columns(["program", "packet", "ns"], rows))?;
+    let rows = costs.iter().map(|it| {
+        let row = [it.program.to_string(), it.packet.to_owned(), format::decimal(it.ns, 0)];
+        row.into_iter().chain(before.map(|before| change(before.cost(it)))).collect()
+    });
+    writeln!(out, "{}\n", columns(&head(&["program", "packet", "ns"]), rows))?;
     if let Some(bytes) = memory {
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
     }
@@ -176,7 +185,7 @@ fn processor() -> Option<String> {
     Some(name.trim().to_owned())
 }
 
-fn columns<const N: usize>(head: [&str; N], rows: impl Iterator<Item = [String; N]>) -> String {
+fn columns(head: &[&str], rows: impl Iterator<Item = Vec<String>>) -> String {
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_header(head);
     table.add_rows(rows);
@@ -192,19 +201,33 @@ fn print_json(
     speeds: &[Speed],
     costs: &[Cost],
     memory: Option<u64>,
+    before: Option<&Recorded>,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    let speeds = speeds.iter().map(|s| {
-        json!({
-            "scheme": s.scheme, "packet_hops": s.packet_hops,
-            "median_packet_hops_per_s": s.median().round(), "best_packet_hops_per_s": s.best().round(),
-        })
+    let speeds = speeds.iter().map(|it| {
+        let mut json = json!({
+            "scheme": it.scheme, "packet_hops": it.packet_hops,
+            "median_packet_hops_per_s": it.median().round(), "best_packet_hops_per_s": it.best().round(),
+        });
+        put_ratio(&mut json, before.and_then(|before| before.speed(it)));
+        json
     });
-    let costs = costs.iter().map(|c| json!({ "program": c.program, "packet": c.packet, "ns": c.ns.round() }));
+    let costs = costs.iter().map(|it| {
+        let mut json = json!({ "program": it.program, "packet": it.packet, "ns": it.ns.round() });
+        put_ratio(&mut json, before.and_then(|before| before.cost(it)));
+        json
+    });
     let all = json!({
         "sim": speeds.collect::<Vec<_>>(),
         "programs": costs.collect::<Vec<_>>(),
         "peak_memory_bytes": memory,
     });
     console.answer(&all)
+}
+
+/// Adds the ratio to what was recorded before.
+fn put_ratio(json: &mut Value, ratio: Option<f64>) {
+    if let Some(ratio) = ratio {
+        json["ratio"] = ratio.into();
+    }
 }

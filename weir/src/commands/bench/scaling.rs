@@ -68,11 +68,10 @@ pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
         let head =
             [it.k.to_string(), it.hosts.to_string(), format::count(it.packet_hops / it.windows.max(1))];
         let rates = it.per_second.iter().map(|rate| format::decimal(rate / 1e6, 2));
-        let cells: Vec<String> = head.into_iter().chain(rates).collect();
-        <[String; 9]>::try_from(cells).expect("three columns and one for each number of threads")
+        head.into_iter().chain(rates).collect()
     });
     let head = ["k", "hosts", "hops per window", "1", "2", "8", "16", "32", "64"];
-    writeln!(out, "{}", columns(head, rows))?;
+    writeln!(out, "{}", columns(&head, rows))?;
     if let Some(bytes) = memory_bytes("VmHWM:") {
         writeln!(out, "Peak memory {}", format::bytes(bytes as f64))?;
     }
