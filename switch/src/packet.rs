@@ -198,6 +198,12 @@ impl Packet {
         &self.memory()[self.place()]
     }
 
+    /// Returns the number of bytes that are kept.
+    #[inline]
+    pub(crate) fn kept_len(&self) -> u32 {
+        self.end - self.start
+    }
+
     /// Returns the number of bytes behind [`Packet::bytes`] that are counted but not stored.
     #[inline]
     pub fn virtual_len(&self) -> u32 {
@@ -410,6 +416,20 @@ mod tests {
         assert_eq!((packet.len(), &packet.bytes()[1000..]), (1002, &[3u8, 4][..]));
         packet.resize_front(1000, 0);
         assert_eq!(packet.bytes(), [3, 4]);
+    }
+
+    /// Whatever is kept at the front, and however little it moves.
+    #[test]
+    fn headers_in_front_of_new_ones_are_kept() {
+        let bytes: Vec<u8> = (0..100).collect();
+        for (front, old, new) in
+            [(0, 0, 8), (66, 66, 74), (66, 66, 67), (34, 66, 66), (16, 20, 44), (50, 60, 58)]
+        {
+            let mut packet = Packet::from_bytes(&bytes);
+            packet.replace_front(old, new, front);
+            assert_eq!(packet.bytes()[..front], bytes[..front], "{front} {old} {new}");
+            assert_eq!(packet.bytes()[new..], bytes[old..], "{front} {old} {new}");
+        }
     }
 
     #[test]

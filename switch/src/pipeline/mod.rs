@@ -244,7 +244,7 @@ impl Pipeline {
         if !runs_native::<T>(state) {
             return Outcome::Interpret;
         }
-        let outcome = native::egress(program, state, packet, meta, egress_spec(program, state));
+        let outcome = native::egress(program, state, packet, meta);
         if let Outcome::Done(EgressVerdict::Send) = outcome {
             send(program, state, packet);
         }
@@ -356,9 +356,9 @@ fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
     packet.phv.slots[..program.vars].fill(0);
 }
 
-/// As [`lay_out`], but the slots hold anything.
+/// As [`lay_out`], but the slots hold anything. Returns the packet's length.
 #[inline]
-fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) {
+fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) -> u32 {
     let len = packet.len();
     let phv = &mut packet.phv;
     if !phv.slots.are_of(program.stamp) {
@@ -369,6 +369,7 @@ fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) {
     phv.ingress_length = len;
     phv.truncate = u32::MAX;
     phv.partial = false;
+    len
 }
 
 /// Remembers the fields of a list (counted from 1).

@@ -4,7 +4,7 @@
 //!
 //! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
 //! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
-//! each call (see [`Call::new`]), and the pointers to them come from vectors which nothing but the helpers below changes
+//! each call (see [`frame`]), and the pointers to them come from vectors which nothing but the helpers below changes
 //! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
 //! or rows. The addresses of entries and rows are read again after each change of a table
 //! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one
@@ -46,10 +46,10 @@ pub(super) fn ingress(
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
     let Some(native) = program.native().filter(|_| !packet.phv.carried) else { return Outcome::Interpret };
-    lay_out_bare(program, state, packet);
-    let len = packet.len();
+    let len = lay_out_bare(program, state, packet);
     let drop_port = u64::from(state.drop_port);
-    let Some(mut call) = Call::new(program, state, packet, meta.now) else { return Outcome::Interpret };
+    let Some(frame) = frame(program, state, packet) else { return Outcome::Interpret };
+    let mut call = Call::new(program, state, packet, meta.now, frame);
     call.head.length = len;
     call.input(CallInput::Port, u64::from(meta.port));
     call.input(CallInput::PacketLength, u64::from(len));
@@ -84,14 +84,14 @@ pub(super) fn egress(
     state: &mut State,
     packet: &mut Packet,
     meta: EgressMeta,
-    egress_spec: u64,
 ) -> Outcome<EgressVerdict> {
     let Some(native) = program.native().filter(|_| packet.phv.slots.are_of(program.stamp)) else {
         return Outcome::Interpret;
     };
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
-    let Some(mut call) = Call::new(program, state, packet, meta.now) else { return Outcome::Interpret };
+    let Some(frame) = frame(program, state, packet) else { return Outcome::Interpret };
+    let mut call = Call::new(program, state, packet, meta.now, frame);
     call.head.parsed = u64::from(parsed);
     call.head.length = length;
     call.input(CallInput::Port, u64::from(meta.port));
@@ -104,7 +104,6 @@ pub(super) fn egress(
     call.input(CallInput::DeqDepth, u64::from(meta.deq_qdepth));
     call.input(CallInput::Qid, u64::from(meta.qid));
     call.input(CallInput::Rid, u64::from(meta.rid));
-    call.input(CallInput::EgressSpec, egress_spec);
     let result = call.run(native.egress());
     packet.phv.length = call.head.length;
     if result & 0xff == SEND {
@@ -159,16 +158,28 @@ struct Call<'a> {
     tracer: NoTrace,
 }
 
+/// Returns the frame and the number of its bytes that are kept; `None` if something is smaller than the code takes for
+/// granted.
+#[inline(always)]
+fn frame(program: &Program, state: &State, packet: &mut Packet) -> Option<(*mut u8, u64)> {
+    debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
+    if packet.phv.slots.len() != program.capacity || state.registers.len() != program.register_words {
+        return None;
+    }
+    let len = packet.kept_len();
+    Some((packet.room(ROOM)?, u64::from(len)))
+}
+
 impl<'a> Call<'a> {
-    /// None if something is smaller than the code takes for granted.
+    /// A call on what [`frame`] has returned.
     #[inline(always)]
-    fn new(program: &'a Program, state: &'a mut State, packet: &'a mut Packet, now: u64) -> Option<Call<'a>> {
-        let len = packet.bytes().len() as u64;
-        let frame = packet.room(ROOM)?;
-        debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
-        if packet.phv.slots.len() != program.capacity || state.registers.len() != program.register_words {
-            return None;
-        }
+    fn new(
+        program: &'a Program,
+        state: &'a mut State,
+        packet: &'a mut Packet,
+        now: u64,
+        (frame, len): (*mut u8, u64),
+    ) -> Call<'a> {
         let head = CallHead {
             slots: packet.phv.slots.as_mut_ptr(),
             frame,
@@ -182,7 +193,7 @@ impl<'a> Call<'a> {
             bytes: state.code_bytes.as_mut_ptr(),
             inputs: [0; INPUTS],
         };
-        Some(Call { head, program, state, packet, now, tracer: NoTrace })
+        Call { head, program, state, packet, now, tracer: NoTrace }
     }
 
     #[inline]
@@ -193,7 +204,7 @@ impl<'a> Call<'a> {
     #[inline(always)]
     fn run(&mut self, code: *const u8) -> u64 {
         // SAFETY: `code` is where a function of this type begins in memory that may be executed, as Native says, and the
-        // program keeps it for as long as it lives. What the function may touch is there, as Call::new made sure.
+        // program keeps it for as long as it lives. What the function may touch is there, as `frame` made sure.
         let code: unsafe extern "C" fn(*mut CallHead) -> u64 = unsafe { std::mem::transmute(code) };
         unsafe { code(std::ptr::from_mut(self).cast()) }
     }

@@ -23,11 +23,10 @@ pub(crate) enum Input {
     DeqDepth,
     Qid,
     Rid,
-    EgressSpec,
 }
 
 /// The number of [`Input`]s.
-pub(crate) const INPUTS: usize = 11;
+pub(crate) const INPUTS: usize = 10;
 
 /// A table with keys of one word, in which code looks up small ones itself, and those of the last packets. Entries are
 /// below the number of rows.

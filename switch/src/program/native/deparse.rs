@@ -19,6 +19,14 @@ use std::mem::offset_of;
 /// A header of the deparser's order, and a byte.
 type At = (usize, u32);
 
+/// Bases of headers.
+pub(super) struct Headers<'a> {
+    /// Those that the program may make.
+    pub made: &'a SlotSet,
+    /// Those that are valid if the frame has them.
+    pub lasting: &'a SlotSet,
+}
+
 /// The blocks of the deparser, and those that are still to be written.
 #[derive(Default)]
 struct Chain {
@@ -29,12 +37,10 @@ struct Chain {
 impl Gen<'_, '_> {
     /// Writes code that puts the packet together and returns. Cases that it does not cover jump to `slow`; the frame
     /// is then unchanged, except for fields of headers that keep their place.
-    ///
-    /// `made`: bases of headers that the program may make.
     pub fn deparser(
         &mut self,
         emissions: &[Emission],
-        made: &SlotSet,
+        headers: &Headers,
         slow: Block,
     ) -> Result<(), Unsupported> {
         let places = parse::places(self.program);
@@ -45,12 +51,12 @@ impl Gen<'_, '_> {
         while let Some(at) = kept.waiting.pop() {
             let block = self.chain_block(&mut kept, at)?;
             self.at(block);
-            self.keep(emissions, at, (&mut kept, &mut new), (&places, made), (new_frame, slow))?;
+            self.keep(emissions, at, (&mut kept, &mut new), (&places, headers), (new_frame, slow))?;
         }
         while let Some(at) = new.waiting.pop() {
             let block = self.chain_block(&mut new, at)?;
             self.at(block);
-            self.add_header(emissions, at, &mut new, (new_frame, made))?;
+            self.add_header(emissions, at, &mut new, (new_frame, headers.made))?;
         }
         Ok(())
     }
@@ -74,7 +80,7 @@ impl Gen<'_, '_> {
         emissions: &[Emission],
         (index, at): At,
         (kept, new): (&mut Chain, &mut Chain),
-        (places, made): (&HashSet<(Slot, u32)>, &SlotSet),
+        (places, headers): (&HashSet<(Slot, u32)>, &Headers),
         (new_frame, slow): (Variable, Block),
     ) -> Result<(), Unsupported> {
         let rest = self.b.create_block();
@@ -85,17 +91,32 @@ impl Gen<'_, '_> {
                     self.goto(next);
                     return Ok(());
                 }
-                let (valid, is_valid) = (self.get(emission.base + VALID), self.b.create_block());
                 // Where the parser does not put it, it cannot stay.
                 if !places.contains(&(emission.base, at)) {
+                    let valid = self.get(emission.base + VALID);
                     self.branch(valid, rest, next);
-                    return self.rest(emissions, (index, at), new, (rest, made), (new_frame, slow));
+                    return self.rest(emissions, (index, at), new, (rest, headers.made), (new_frame, slow));
                 }
-                self.branch(valid, is_valid, next);
-                self.at(is_valid);
+                // Most headers stay, and those that do not last are asked for their validity first.
+                let (place, other) = (self.b.create_block(), self.b.create_block());
+                let lasts = headers.lasting.contains(emission.base);
+                if lasts {
+                    self.goto(place);
+                } else {
+                    let valid = self.get(emission.base + VALID);
+                    self.branch(valid, place, next);
+                }
+                self.at(place);
                 let (origin, here) = (self.get(emission.base + ORIGIN), self.imm(u64::from(at) + 1));
                 let (stays, in_place) = (self.compare(IntCC::Equal, origin, here), self.b.create_block());
-                self.branch(stays, in_place, rest);
+                self.branch(stays, in_place, other);
+                self.at(other);
+                if lasts {
+                    let valid = self.get(emission.base + VALID);
+                    self.branch(valid, rest, next);
+                } else {
+                    self.goto(rest);
+                }
                 self.at(in_place);
                 for group in &emission.changed {
                     self.put(at, group)?;
@@ -114,7 +135,7 @@ impl Gen<'_, '_> {
                 self.leave(SEND);
             }
         }
-        self.rest(emissions, (index, at), new, (rest, made), (new_frame, slow))
+        self.rest(emissions, (index, at), new, (rest, headers.made), (new_frame, slow))
     }
 
     /// The headers behind those that stay, in this block: only if the program made them all.

@@ -9,7 +9,8 @@ use crate::program::op::{Pc, Slot};
 use crate::program::wire::{Get, Wire};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value, types,
+    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, StackSlotData,
+    StackSlotKind, Type, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -261,6 +262,24 @@ impl Gen<'_, '_> {
         self.b.ins().store(SLOTS, value, self.slots, at);
     }
 
+    /// Loads what a slot has when the code begins, where it is needed: the code must not write the slot before that.
+    pub fn load_unchanged(&mut self, slot: Slot) -> Value {
+        let at = self.slot_offset(slot);
+        self.b.ins().load(types::I64, unchanging(SLOTS), self.slots, at)
+    }
+
+    /// Sets slots to 0, two at once if they are neighbours; `slots` are in order.
+    pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
+        let none = self.b.func.dfg.constants.insert(vec![0; 16].into());
+        let none = self.b.ins().vconst(types::I64X2, none);
+        let (zero, mut slots) = (self.imm(0), slots.peekable());
+        while let Some(slot) = slots.next() {
+            let two = slots.next_if_eq(&(slot + 1)).is_some();
+            let at = self.slot_offset(slot);
+            self.b.ins().store(SLOTS, if two { none } else { zero }, self.slots, at);
+        }
+    }
+
     /// Writes variables to their slots.
     pub fn store_all(&mut self, slots: &[Slot]) {
         for slot in slots {
@@ -268,6 +287,22 @@ impl Gen<'_, '_> {
                 let value = self.get(*slot);
                 self.store_slot(*slot, value);
             }
+        }
+    }
+
+    /// Writes variables to their slots, after all values that may still have to be loaded from them.
+    pub fn store_all_apart(&mut self, slots: &[Slot]) {
+        let slots: Vec<Slot> = slots.iter().copied().filter(|slot| !self.memory.contains(*slot)).collect();
+        let bytes = 8 * slots.len() as u32;
+        let copies = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 8u8.ilog2() as u8);
+        let copies = self.b.create_sized_stack_slot(copies);
+        for (at, slot) in (0..).step_by(8).zip(&slots) {
+            let value = self.get(*slot);
+            self.b.ins().stack_store(value, copies, at);
+        }
+        for (at, slot) in (0..).step_by(8).zip(&slots) {
+            let value = self.b.ins().stack_load(types::I64, copies, at);
+            self.store_slot(*slot, value);
         }
     }
 
@@ -385,9 +420,6 @@ impl Gen<'_, '_> {
     pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
         let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
         let bytes = (end - first).next_power_of_two();
-        if bytes > 8 {
-            return Err(Unsupported);
-        }
         let word = self.load_number(first, bytes)?;
         let value = self.shift_right(word, (first + bytes) * 8 - begin - bits);
         // What is above the field must go, unless the field is all that was read.
@@ -416,9 +448,9 @@ impl Gen<'_, '_> {
             });
         }
         let mut sum = sum.ok_or(Unsupported)?;
-        // 60 bytes add up to less than 2^36: to 2^32 + 2^4, 2^17, and twice to 16 bits.
-        for (bits, low) in [(32, 0xffff_ffff), (16, 0xffff), (16, 0xffff), (16, 0xffff)] {
-            let (high, low) = (self.shift_right(sum, bits), self.mask(sum, low));
+        // 60 bytes add up to less than 2^36, and so to less than 2^21, 2^16 + 2^5, and 2^16.
+        for _ in 0..3 {
+            let (high, low) = (self.shift_right(sum, 16), self.mask(sum, 0xffff));
             sum = self.b.ins().iadd(high, low);
         }
         let inverted = self.b.ins().bnot(sum);

@@ -1,6 +1,7 @@
 //! The pieces of code of a program's functions, and the slots that each defines for later ones.
 
 use super::abi::{BAIL, DROP, Helpers, Input, MULTICAST, ROOM, SLOW, UNICAST};
+use super::deparse::Headers;
 use super::emit::{FRAME, Gen, unchanging};
 use super::scope::{self, Reach, SlotSet};
 use super::{NEXT, Native, Unsupported};
@@ -29,6 +30,8 @@ const NORMAL: u64 = 0;
 const REPLICATED: u64 = 5;
 /// Timestamps are 48 bits wide in v1model.
 const TIMESTAMP_BITS: u8 = 48;
+/// Slots that code holds twice at its slow end: with more, its frame would not fit in the page that the system guards.
+const MOST_COPIED: usize = 256;
 
 /// Egress as code.
 struct Egress {
@@ -56,6 +59,8 @@ struct Plan<'a> {
     written: [SlotSet; 2],
     /// Bases of headers that do not always come from the frame.
     made: SlotSet,
+    /// Bases of headers that are valid if they come from the frame.
+    lasting: SlotSet,
     /// A packet may go through egress more than once.
     returns: bool,
 }
@@ -87,6 +92,16 @@ impl<'a> Plan<'a> {
                 }
             }
         }
+        let mut lasting = SlotSet::new(program.capacity);
+        let simple = |header: &&Header| !header.metadata && header.union.is_none() && !header.in_stack;
+        let simple = program.layout.headers.iter().filter(simple).map(|header| header.base);
+        lasting.extend(simple.filter(|base| !memory.contains(base + VALID)));
+        for base in all.ops(program).filter_map(|op| match op.code {
+            Code::SetInvalid => scope::base_of(program, op.a),
+            _ => None,
+        }) {
+            lasting.remove(base..base + 1);
+        }
         let mut made = SlotSet::new(program.capacity);
         for op in all.ops(program).filter(|op| op.code == Code::SetValid) {
             made.extend(scope::base_of(program, op.a));
@@ -114,7 +129,7 @@ impl<'a> Plan<'a> {
         let flags = &program.state;
         let returns = [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
             || written[0].contains(flags.recirculate);
-        Ok(Plan { program, wire, helpers, isa, ingress, egress, memory, written, made, returns })
+        Ok(Plan { program, wire, helpers, isa, ingress, egress, memory, written, made, lasting, returns })
     }
 
     fn native(&self) -> Result<Native, Unsupported> {
@@ -162,17 +177,7 @@ impl<'a> Plan<'a> {
     fn ingress(&self, live: &[Slot]) -> Result<(Vec<u8>, Vec<Slot>), Unsupported> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.state);
-        let mut context = FunctionBuilderContext::new();
-        let mut function = function();
-        let mut g = Gen::new(
-            FunctionBuilder::new(&mut function, &mut context),
-            (program, self.wire, self.helpers),
-            (&self.ingress.targets, &self.memory),
-            unchanging(FRAME),
-        );
-        let mut slots = self.slots(&self.ingress);
-        slots.extend(live.iter().copied());
-        slots.extend([
+        let results = [
             standard.egress_spec,
             standard.mcast_grp,
             standard.priority,
@@ -182,7 +187,18 @@ impl<'a> Plan<'a> {
             flags.digest,
             flags.resubmit,
             flags.recirculate,
-        ]);
+        ];
+        let memory = self.ingress_memory(live, &results);
+        let mut context = FunctionBuilderContext::new();
+        let mut function = function();
+        let mut g = Gen::new(
+            FunctionBuilder::new(&mut function, &mut context),
+            (program, self.wire, self.helpers),
+            (&self.ingress.targets, &memory),
+            unchanging(FRAME),
+        );
+        let mut slots = self.slots(&self.ingress, &[Role::Read, Role::Write, Role::Update]);
+        slots.extend(live.iter().copied().chain(results));
         for list in program.field_lists.iter().chain(&program.learn_lists) {
             let fields = list.fields.iter();
             slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
@@ -191,16 +207,14 @@ impl<'a> Plan<'a> {
             slots.extend([header.base + VALID, header.base + ORIGIN]);
         }
         let zero = g.imm(0);
-        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
-            if self.written[0].contains(slot) || self.is_given(slot) || self.memory.contains(slot) {
+        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars && !memory.contains(*slot)) {
+            if self.written[0].contains(slot) || self.is_given(slot) {
                 g.declare(slot, zero);
             } else {
                 g.declare_zero(slot);
             }
         }
-        for slot in self.memory.iter().filter(|slot| usize::from(*slot) < program.vars) {
-            g.store_slot(slot, zero);
-        }
+        g.clear_slots(memory.iter().filter(|slot| usize::from(*slot) < program.vars));
         let now = g.input(Input::Now);
         let now = g.cut(now, 64 - TIMESTAMP_BITS);
         for (slot, input) in [
@@ -213,7 +227,7 @@ impl<'a> Plan<'a> {
         }
         g.declare(standard.ingress_timestamp, now);
         let mut all = g.variables();
-        all.extend(slots.iter().filter(|slot| g.is_zero(*slot)));
+        all.extend(slots.iter().filter(|slot| g.is_zero(*slot) || memory.contains(*slot)));
         let (bail, end) = (g.cold(), g.b.create_block());
         g.parser(bail)?;
         g.run(program.ingress, end)?;
@@ -263,6 +277,22 @@ impl<'a> Plan<'a> {
         Ok((self.compile(function)?, all))
     }
 
+    /// Returns the slots that stay in memory in ingress: those that always do, and of those that egress reads the ones that
+    /// ingress hardly reads. As variables they would take registers where the parser's states meet.
+    fn ingress_memory(&self, live: &[Slot], results: &[Slot]) -> SlotSet {
+        let mut read = self.slots(&self.ingress, &[Role::Read, Role::Update]);
+        read.extend(results.iter().copied());
+        for header in self.program.layout.headers.iter().filter(|header| !header.metadata) {
+            read.remove(header.base + VALID..header.base + VALID + 1);
+            read.remove(header.base + ORIGIN..header.base + ORIGIN + 1);
+        }
+        let mut memory = self.memory.clone();
+        let stays =
+            |slot: &Slot| self.written[0].contains(*slot) && !self.is_given(*slot) && !read.contains(*slot);
+        memory.extend(live.iter().copied().filter(stays));
+        memory
+    }
+
     /// Writes egress.
     fn egress(&self) -> Result<Egress, Unsupported> {
         let program = self.program;
@@ -275,7 +305,7 @@ impl<'a> Plan<'a> {
             (&self.egress.targets, &self.memory),
             FRAME,
         );
-        let mut slots = self.slots(&self.egress);
+        let mut slots = self.slots(&self.egress, &[Role::Read, Role::Write, Role::Update]);
         slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
         for emission in self.wire.deparser.iter().flatten() {
             slots.extend([emission.base + VALID, emission.base + ORIGIN]);
@@ -299,12 +329,13 @@ impl<'a> Plan<'a> {
         }
         slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), g.imm(0));
+        let late = slots.iter().count() <= MOST_COPIED;
         for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
             if self.memory.contains(slot) {
                 continue;
             }
             if !self.zero_at_egress(slot) {
-                let value = g.load_slot(slot);
+                let value = if late { g.load_unchanged(slot) } else { g.load_slot(slot) };
                 loads.push((slot, value));
                 g.declare(slot, value);
             } else if self.written[1].contains(slot) {
@@ -322,7 +353,6 @@ impl<'a> Plan<'a> {
             (standard.qid, Input::Qid, 64),
             (standard.egress_rid, Input::Rid, 64),
             (standard.egress_port, Input::Port, 64),
-            (standard.egress_spec, Input::EgressSpec, 64),
             (standard.packet_length, Input::PacketLength, 64),
             (flags.drop_port, Input::DropPort, 64),
         ];
@@ -331,6 +361,11 @@ impl<'a> Plan<'a> {
             let value = g.mask(value, low_bits(bits));
             g.declare(slot, value);
         }
+        // Anything but the drop port, so that only egress itself can drop a packet.
+        let other = g.input(Input::DropPort);
+        let other = g.add(other, 1);
+        let other = g.mask(other, low_bits(standard.port_bits));
+        g.declare(standard.egress_spec, other);
         g.declare(flags.exit, zero);
         // A clone is made where it is asked for, and then nobody asks any more.
         g.declare(flags.clone_session, zero);
@@ -351,6 +386,10 @@ impl<'a> Plan<'a> {
         if own.is_some() {
             changed.retain(|slot| self.written[1].contains(*slot) || kept(slot) || given.contains(slot));
         }
+        let store_all = |g: &mut Gen, slots: &[Slot]| match late {
+            true => g.store_all_apart(slots),
+            false => g.store_all(slots),
+        };
         let end = g.b.create_block();
         g.run(program.egress, end)?;
 
@@ -364,7 +403,7 @@ impl<'a> Plan<'a> {
             let any = g.b.ins().bor(session, again);
             g.branch(any, slow, usual);
             g.at(slow);
-            g.store_all(&changed);
+            store_all(&mut g, &changed);
             g.leave(SLOW);
             g.at(usual);
         }
@@ -378,7 +417,7 @@ impl<'a> Plan<'a> {
         let slow = g.cold();
         match own {
             Some(emissions) => {
-                g.deparser(emissions, &self.made, slow)?;
+                g.deparser(emissions, &Headers { made: &self.made, lasting: &self.lasting }, slow)?;
                 let headers = |slot: &Slot| {
                     let block = |header: &Header| {
                         !header.metadata
@@ -391,12 +430,12 @@ impl<'a> Plan<'a> {
                 };
                 g.at(slow);
                 let headers: Vec<Slot> = changed.iter().copied().filter(headers).collect();
-                g.store_all(&headers);
+                store_all(&mut g, &headers);
             }
             None => {
                 g.goto(slow);
                 g.at(slow);
-                g.store_all(&changed);
+                store_all(&mut g, &changed);
             }
         }
         g.leave(SLOW);
@@ -408,12 +447,12 @@ impl<'a> Plan<'a> {
         Ok(Egress { code: self.compile(function)?, live, changed })
     }
 
-    /// Returns every slot that code reads or writes.
-    fn slots(&self, reach: &Reach) -> SlotSet {
+    /// Returns every slot that code uses in one of these roles, or reads other than by an operand.
+    fn slots(&self, reach: &Reach, roles: &[Role]) -> SlotSet {
         let mut slots = SlotSet::new(self.program.capacity);
         for op in reach.ops(self.program) {
             for (role, operand) in op.clone().operands() {
-                if matches!(role, Role::Read | Role::Write | Role::Update) {
+                if roles.contains(&role) {
                     slots.insert(*operand);
                 }
             }
