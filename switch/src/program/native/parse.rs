@@ -30,6 +30,26 @@ pub(super) struct Parsing {
     bail: Block,
     /// For each checksum that is verified over the frame: not 0 if it is wrong.
     wrong: Vec<Option<Variable>>,
+    /// The first bit of each field that the present state has taken from the frame and not changed since.
+    taken: HashMap<Slot, u32>,
+}
+
+/// Bytes of the frame that a select looks at.
+struct Window {
+    first: u32,
+    /// A power of two.
+    bytes: u32,
+    /// Parts of the key that are here: how far up they are in the key and in a big-endian number, and their bits.
+    parts: Vec<(u8, u32, u32)>,
+}
+
+impl Window {
+    /// Returns its bits of a mask or a value of a case, as they are in memory.
+    fn of(&self, word: u64) -> u64 {
+        let part = |(up, shift, bits): &(u8, u32, u32)| (word >> up & low_bits(*bits)) << shift;
+        let number = self.parts.iter().map(part).fold(0, |all, part| all | part);
+        (number << (64 - 8 * self.bytes)).swap_bytes()
+    }
 }
 
 /// Bits that are in one word wherever they begin.
@@ -76,6 +96,28 @@ pub(super) fn places(program: &Linked) -> HashSet<(Slot, u32)> {
     places
 }
 
+/// Returns the bytes that a select looks at, if all parts of its key are as the frame has them.
+fn windows(parsing: &Parsing, select: &WordSelect, key: &[KeyPart]) -> Option<Vec<Window>> {
+    let place =
+        |((slot, up), part): (&(Slot, u8), &KeyPart)| Some((*parsing.taken.get(slot)?, part.bits(), *up));
+    let mut places = select.parts.iter().zip(key).map(place).collect::<Option<Vec<_>>>()?;
+    places.sort_unstable();
+    let mut windows = Vec::new();
+    let mut rest = places.as_slice();
+    while let [(first, ..), ..] = rest {
+        let first = first / 8;
+        let end = |(begin, bits, _): &(u32, u32, u8)| begin + bits;
+        let fits = rest.iter().take_while(|part| end(part) <= 8 * (first + 8)).count();
+        let (here, others) = rest.split_at(fits);
+        let bytes = here.iter().map(end).max()?.div_ceil(8) - first;
+        let bytes = bytes.next_power_of_two();
+        let part = |part: &(u32, u32, u8)| (part.2, 8 * (first + bytes) - end(part), part.1);
+        windows.push(Window { first, bytes, parts: here.iter().map(part).collect() });
+        rest = others;
+    }
+    Some(windows)
+}
+
 impl Gen<'_, '_> {
     /// Writes the parser and the verification of checksums, up to the control: parser_error and checksum_error are set.
     pub fn parser(&mut self, bail: Block) -> Result<(), Unsupported> {
@@ -89,7 +131,14 @@ impl Gen<'_, '_> {
         });
         let wrong = wrong.collect();
         let accept = self.b.create_block();
-        let mut parsing = Parsing { blocks: HashMap::new(), waiting: Vec::new(), accept, bail, wrong };
+        let mut parsing = Parsing {
+            blocks: HashMap::new(),
+            waiting: Vec::new(),
+            accept,
+            bail,
+            wrong,
+            taken: HashMap::new(),
+        };
         let start = (self.program.parser.start, 0, vec![0; self.program.layout.stacks.len()]);
         let first = self.state_block(&mut parsing, start);
         self.goto(first);
@@ -124,6 +173,7 @@ impl Gen<'_, '_> {
             self.goto(parsing.accept);
             return Ok(());
         };
+        parsing.taken.clear();
         for op in &state.ops {
             if !self.parse_op(parsing, op, &mut begin, &mut counts)? {
                 self.goto(parsing.bail);
@@ -188,9 +238,11 @@ impl Gen<'_, '_> {
                 let value = self.load_bits(from, bits)?;
                 let value = self.mask(value, low_bits(width));
                 self.set(slot, value);
+                parsing.taken.remove(&slot);
                 Ok(true)
             }
             ParseOp::Run(code) => {
+                parsing.taken.clear();
                 let next = self.b.create_block();
                 self.run(code, next)?;
                 self.at(next);
@@ -213,7 +265,7 @@ impl Gen<'_, '_> {
 
     fn extract(
         &mut self,
-        parsing: &Parsing,
+        parsing: &mut Parsing,
         header: &Extraction,
         base: Slot,
         begin: &mut u32,
@@ -224,6 +276,7 @@ impl Gen<'_, '_> {
         }
         self.need(parsing, *begin + bytes);
         for get in &header.gets {
+            parsing.taken.insert(get.slot, (*begin + u32::from(get.offset)) * 8 + u32::from(get.left));
             if self.wants(get.slot) {
                 let value = self.load_field(*begin, get)?;
                 self.set(get.slot, value);
@@ -252,7 +305,22 @@ impl Gen<'_, '_> {
         counts: &[u16],
     ) -> Result<(), Unsupported> {
         let to = |next: Option<u16>| (next, begin, counts.to_vec());
+        let windows = state.word.as_ref().and_then(|select| windows(parsing, select, &state.key));
         match &state.word {
+            Some(select) if windows.is_some() => {
+                for (mask, value, next) in &select.cases {
+                    let mut parts = Vec::new();
+                    for window in windows.iter().flatten() {
+                        let (mask, value) = (window.of(*mask), window.of(*value));
+                        if (mask, value) != (0, 0) {
+                            let raw = self.load_raw(window.first, window.bytes)?;
+                            parts.push((self.mask(raw, mask), value));
+                        }
+                    }
+                    let next = self.state_block(parsing, to(*next));
+                    self.case(&parts, next);
+                }
+            }
             Some(select) => {
                 let used = select.cases.iter().fold(0, |used, (mask, ..)| used | mask);
                 let key = self.word_key(select, used);
