@@ -158,6 +158,14 @@ impl Layout {
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[usize::from(id.0)]
     }
+    /// Returns the header and the field that a slot belongs to.
+    pub fn field_at(&self, slot: Slot) -> Option<(&Header, &Field)> {
+        let rel =
+            |header: &Header| slot.checked_sub(header.base).filter(|rel| *rel < self.types[header.ty].slots);
+        let (header, rel) = self.headers.iter().find_map(|header| Some((header, rel(header)?)))?;
+        let field = self.types[header.ty].fields.iter().rfind(|field| field.slot <= rel)?;
+        Some((header, field))
+    }
     /// Returns the header whose block begins at this slot.
     pub fn header_at(&self, base: Slot) -> HeaderId {
         let index = self.headers.iter().position(|header| header.base == base);

@@ -274,13 +274,8 @@ impl Program {
     }
     /// Returns the field that a slot belongs to, and its width.
     pub(crate) fn slot_field(&self, slot: Slot) -> Option<(String, u32)> {
-        for header in &self.layout.headers {
-            let ty = &self.layout.types[header.ty];
-            let Some(rel) = slot.checked_sub(header.base).filter(|rel| *rel < ty.slots) else { continue };
-            let field = ty.fields.iter().rfind(|field| field.slot <= rel)?;
-            return Some((format!("{}.{}", header.name, field.name), field.bits));
-        }
-        None
+        let (header, field) = self.layout.field_at(slot)?;
+        Some((format!("{}.{}", header.name, field.name), field.bits))
     }
     /// Returns the marks at an address of the code.
     pub(crate) fn marks_at(&self, pc: Pc) -> impl Iterator<Item = &Mark> {

@@ -14,8 +14,8 @@
 //! - Slots of the header vector, at constant offsets below the program's number of slots.
 //! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the packet says.
 //!   The pipeline runs code only on buffers of at least as many bytes.
-//! - Register cells: an index is compared with the size of its array, and arrays are checked against the memory of
-//!   all.
+//! - Register cells: an index is compared with the size of its array, or cut to its number of bits if that is a power of
+//!   two, and arrays are checked against the memory of all.
 //! - Rows of a table: as many words as the table's definition says, which is what the helpers return. Tables with small
 //!   keys are looked up without a helper: a key is compared with the number of entries, and an entry has a row. So are
 //!   keys that are remembered: of a key, the place among them is a number of as many bits as there are places.

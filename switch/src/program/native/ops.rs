@@ -358,6 +358,21 @@ impl Gen<'_, '_> {
             return Err(Unsupported);
         }
         let cells = self.pointer(offset_of!(CallHead, registers));
+        if self.is_below(op.b, array.size) {
+            // Whatever the slot has: the cell is one of the array.
+            let index = self.get(op.b);
+            let index = self.mask(index, array.size as u64 - 1);
+            let cell = self.cell(cells, index, array.base, array.step);
+            if op.code == Code::RegRead {
+                let read = self.b.ins().load(types::I64, CELLS, cell, 0);
+                let read = self.cut(read, op.w);
+                self.set(op.d, read);
+            } else {
+                let value = self.get(op.d);
+                self.b.ins().store(CELLS, value, cell, 0);
+            }
+            return Ok(());
+        }
         let (index, size) = (self.get(op.b), self.imm(array.size as u64));
         let exists = self.compare(IntCC::UnsignedLessThan, index, size);
         let value = self.get(op.d);
@@ -376,6 +391,13 @@ impl Gen<'_, '_> {
             self.b.ins().store(CELLS, value, cell, 0);
         }
         Ok(())
+    }
+
+    /// Returns whether a slot has a field whose every value is below this power of two.
+    fn is_below(&self, slot: Slot, size: usize) -> bool {
+        let field = self.program.layout.field_at(slot).map(|(_, field)| field);
+        let field = field.filter(|field| field.limbs == 1 && !field.signed && !field.varbit);
+        size.is_power_of_two() && field.is_some_and(|field| field.bits <= size.ilog2())
     }
 
     fn cell(&mut self, cells: Value, index: Value, base: usize, step: usize) -> Value {
