@@ -1,7 +1,7 @@
 //! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
 
 use crate::program::{Algorithm, Calculation, Input, MAX_BYTES, low_bits};
-use crc::{CRC_16_ARC, CRC_16_IBM_3740, Crc};
+use crc::{CRC_16_IBM_3740, Crc};
 
 /// The part of the packet that calculations cover beside the slots.
 #[derive(Clone, Copy)]
@@ -53,7 +53,7 @@ pub(super) fn compute(
 #[inline]
 pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(CRC_16.checksum(bytes)),
+        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(bytes)),
         Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(bytes)),
         Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(bytes)),
         Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
@@ -161,20 +161,21 @@ pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum)
 }
 
-static CRC_16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
-/// The polynomial of Ethernet, 0x04c11db7, reflected.
-const CRC32_REFLECTED: u32 = 0xedb8_8320;
 
-/// Slicing by four: table k gives the effect of a byte that k bytes follow. Keys of ECMP have 13 bytes, for which crates
-/// that slice by 16 go byte by byte.
-static CRC32_TABLES: [[u32; 256]; 4] = {
+/// The polynomials 0x8005 of CRC-16/ARC and 0x04c11db7 of Ethernet, reflected.
+static CRC16_TABLES: [[u32; 256]; 4] = crc_tables(0xa001);
+static CRC32_TABLES: [[u32; 256]; 4] = crc_tables(0xedb8_8320);
+
+/// Slicing by four: table k gives the effect of a byte that k bytes follow. Keys of ECMP have 4 or 13 bytes, for which
+/// crates that slice by 16 go byte by byte.
+const fn crc_tables(polynomial: u32) -> [[u32; 256]; 4] {
     let mut tables = [[0; 256]; 4];
     let mut byte = 0;
     while byte < 256 {
         let (mut rest, mut bit) = (byte as u32, 0);
         while bit < 8 {
-            rest = if rest & 1 == 1 { rest >> 1 ^ CRC32_REFLECTED } else { rest >> 1 };
+            rest = if rest & 1 == 1 { rest >> 1 ^ polynomial } else { rest >> 1 };
             bit += 1;
         }
         tables[0][byte] = rest;
@@ -191,23 +192,32 @@ static CRC32_TABLES: [[u32; 256]; 4] = {
         table += 1;
     }
     tables
-};
+}
+
+/// Returns the CRC-16/ARC.
+fn crc16(bytes: &[u8]) -> u16 {
+    reflected_crc(&CRC16_TABLES, 0, bytes) as u16
+}
 
 /// Returns the CRC-32 of Ethernet.
 pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    let mut crc = u32::MAX;
+    !reflected_crc(&CRC32_TABLES, u32::MAX, bytes)
+}
+
+#[inline(always)]
+fn reflected_crc(tables: &[[u32; 256]; 4], mut crc: u32, bytes: &[u8]) -> u32 {
     let mut words = bytes.chunks_exact(4);
     for word in &mut words {
         let [a, b, c, d] = (crc ^ u32::from_le_bytes([word[0], word[1], word[2], word[3]])).to_le_bytes();
-        crc = CRC32_TABLES[3][usize::from(a)]
-            ^ CRC32_TABLES[2][usize::from(b)]
-            ^ CRC32_TABLES[1][usize::from(c)]
-            ^ CRC32_TABLES[0][usize::from(d)];
+        crc = tables[3][usize::from(a)]
+            ^ tables[2][usize::from(b)]
+            ^ tables[1][usize::from(c)]
+            ^ tables[0][usize::from(d)];
     }
     for byte in words.remainder() {
-        crc = crc >> 8 ^ CRC32_TABLES[0][usize::from(crc as u8 ^ byte)];
+        crc = crc >> 8 ^ tables[0][usize::from(crc as u8 ^ byte)];
     }
-    !crc
+    crc
 }
 
 #[cfg(test)]
@@ -217,7 +227,7 @@ mod tests {
     /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
     #[test]
     fn known_values() {
-        assert_eq!(CRC_16.checksum(b"123456789"), 0xbb3d);
+        assert_eq!(crc16(b"123456789"), 0xbb3d);
         assert_eq!(CRC_CCITT.checksum(b"123456789"), 0x29b1);
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
