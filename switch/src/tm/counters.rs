@@ -40,7 +40,7 @@ impl<T> TrafficManager<T> {
         let Some(slot) = self.slot(port) else { return QueueCounters::default() };
         let port = &self.ports[slot];
         let queued = Tally { packets: u64::from(port.level.packets), bytes: port.level.bytes };
-        QueueCounters { offered: port.offered, sent: port.sent, dropped: port.dropped.clone(), queued }
+        QueueCounters { offered: port.offered, sent: port.sent, dropped: port.rest.dropped.clone(), queued }
     }
 
     /// Returns the counters of the whole switch, with what had no port to go to.

@@ -116,7 +116,9 @@ impl Queue {
     }
 }
 
+/// A port: what each packet needs, in two cache lines.
 #[derive(Debug)]
+#[repr(align(64))]
 struct Port {
     number: u16,
     /// Priorities with packets, paused and shaped ones: a bit each.
@@ -124,18 +126,56 @@ struct Port {
     paused: u8,
     shaped: u8,
     shaper: Shaper,
-    turns: Turns,
     level: Level,
     offered: Tally,
     sent: Tally,
+    rest: Box<Rest>,
+}
+
+/// The part of a port that few packets need.
+#[derive(Debug, Default)]
+struct Rest {
+    turns: Turns,
     dropped: Drops,
 }
+
+const _: () = assert!(size_of::<Port>() == 128, "a port is in two lines");
 
 impl Port {
     /// Returns the priorities that may send.
     #[inline]
     fn sendable(&self) -> u8 {
         self.waiting & !self.paused
+    }
+}
+
+/// Checks every limit, and counts the packet as lossless if all hold; the buffer is `full` with it, or not.
+#[inline(always)]
+fn admit(
+    Queue { limits, fifo, .. }: &Queue,
+    full: bool,
+    pfc: &mut Option<Pfc>,
+    ingress: Option<usize>,
+    at: &Arrival,
+) -> Result<Option<u32>, DropReason> {
+    if fifo.packets >= limits.packets || fifo.bytes + u64::from(at.len) > limits.bytes.get() {
+        return Err(DropReason::TailDrop);
+    }
+    let charge = match (&pfc, ingress) {
+        (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.ingress_priority),
+        _ => None,
+    };
+    match (pfc, charge) {
+        // The dynamic pool has its share of the buffer to itself; the rest competes for the whole.
+        (Some(pfc), Some(charge)) if pfc.admits() || !full => {
+            if pfc.admit(charge, at.len) {
+                Ok(Some(charge))
+            } else {
+                Err(DropReason::PfcHeadroom)
+            }
+        }
+        _ if full => Err(DropReason::BufferFull),
+        _ => Ok(None),
     }
 }
 
@@ -174,11 +214,10 @@ impl<T> TrafficManager<T> {
             paused: 0,
             shaped: 0,
             shaper: Shaper::new(port.rate),
-            turns: Turns::default(),
             level: Level::default(),
             offered: Tally::default(),
             sent: Tally::default(),
-            dropped: Drops::default(),
+            rest: Box::default(),
         });
         let priorities = usize::from(config.priorities);
         let of_port = |port: &PortConfig| {
@@ -229,15 +268,17 @@ impl<T> TrafficManager<T> {
             self.nowhere.count(DropReason::NoSuchPriority, at.len);
             return Err(Refused { item, reason: DropReason::NoSuchPriority });
         };
-        self.ports[slot].offered.count(at.len);
-        let charged = match self.admit(index, &at) {
+        let ingress = self.slot(at.ingress);
+        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
+        port.offered.count(at.len);
+        let full = self.buffered + u64::from(at.len) > self.buffer;
+        let charged = match admit(queue, full, &mut self.pfc, ingress, &at) {
             Ok(charged) => charged,
             Err(reason) => {
-                self.ports[slot].dropped.count(reason, at.len);
+                port.rest.dropped.count(reason, at.len);
                 return Err(Refused { item, reason });
             }
         };
-        let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
         let waiting = Waiting { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
         // The port may wait for the rate of another queue.
         let first = port.shaped != 0 && queue.fifo.packets == 0;
@@ -255,34 +296,6 @@ impl<T> TrafficManager<T> {
             _ => false,
         };
         Ok(Admitted { ready, pause })
-    }
-
-    /// Checks every limit, and counts the packet as lossless if all hold.
-    #[inline(always)]
-    fn admit(&mut self, index: usize, at: &Arrival) -> Result<Option<u32>, DropReason> {
-        let Queue { limits, fifo, .. } = &self.queues[index];
-        let len = u64::from(at.len);
-        if fifo.packets >= limits.packets || fifo.bytes + len > limits.bytes.get() {
-            return Err(DropReason::TailDrop);
-        }
-        let full = self.buffered + len > self.buffer;
-        let ingress = self.slot(at.ingress);
-        let charge = match (&self.pfc, ingress) {
-            (Some(pfc), Some(ingress)) => pfc.charge(ingress, at.ingress_priority),
-            _ => None,
-        };
-        match (&mut self.pfc, charge) {
-            // The dynamic pool has its share of the buffer to itself; the rest competes for the whole.
-            (Some(pfc), Some(charge)) if pfc.admits() || !full => {
-                if pfc.admit(charge, at.len) {
-                    Ok(Some(charge))
-                } else {
-                    Err(DropReason::PfcHeadroom)
-                }
-            }
-            _ if full => Err(DropReason::BufferFull),
-            _ => Ok(None),
-        }
     }
 
     /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
@@ -342,8 +355,8 @@ impl<T> TrafficManager<T> {
             let first = self.slab.iter(&queues[usize::from(priority)].fifo).next();
             first.map_or(0, |waiting| u64::from(waiting.len))
         };
-        let (priority, turns) = port.turns.next(&self.weights, waiting, head);
-        self.ports[slot].turns = turns;
+        let (priority, turns) = port.rest.turns.next(&self.weights, waiting, head);
+        self.ports[slot].rest.turns = turns;
         priority
     }
 
