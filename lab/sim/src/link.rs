@@ -150,6 +150,7 @@ impl<T> Lane<T> {
     ) -> Option<T> {
         let flight = self.flying.pop_front()?;
         if self.flying.is_empty()
+            && !self.later.is_empty()
             && let Some(next) = self.later.pop_front()
         {
             recycle(std::mem::replace(&mut self.flying, next), empty);

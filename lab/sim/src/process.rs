@@ -370,14 +370,20 @@ impl Process {
     /// Passes on what a switch said, if it said something.
     #[inline]
     fn flush_outbox(&mut self, switch: u32, worker: &mut Worker) {
-        let Outbox { ready, pfc, dropped } = &worker.outbox;
-        if !ready.is_empty() || !pfc.is_empty() || !dropped.is_empty() {
-            self.pass_on(switch, worker);
+        let Outbox { pfc, dropped, .. } = &worker.outbox;
+        if !pfc.is_empty() || !dropped.is_empty() {
+            self.pass_on_rest(switch, worker);
+        }
+        while let Some(port) = worker.outbox.ready.pop() {
+            if let Some(index) = self.out_of(switch, port) {
+                self.transmit(index, worker);
+            }
         }
     }
 
-    /// Passes on what a switch said: ports that can send, and PFC frames.
-    fn pass_on(&mut self, switch: u32, worker: &mut Worker) {
+    /// Passes on what a switch said beside ports that can send: dropped packets, and PFC frames.
+    #[cold]
+    fn pass_on_rest(&mut self, switch: u32, worker: &mut Worker) {
         while let Some(packet) = worker.outbox.dropped.pop() {
             worker.pool.put(packet);
         }
@@ -390,11 +396,6 @@ impl Process {
             let settled = out.is_settled();
             out.send_pfc(self.now, frame);
             self.left(index, settled);
-        }
-        while let Some(port) = worker.outbox.ready.pop() {
-            if let Some(index) = self.out_of(switch, port) {
-                self.transmit(index, worker);
-            }
         }
     }
 
@@ -429,7 +430,9 @@ impl Process {
             Place::Host(host) => {
                 let nic = &mut self.nics[host as usize];
                 let mut packet = worker.pool.get();
-                if let Some(frame) = nic.injected.pop_front() {
+                if !nic.injected.is_empty()
+                    && let Some(frame) = nic.injected.pop_front()
+                {
                     packet.set_bytes(&frame);
                 } else {
                     let mut sent = Transmit::Nothing;
