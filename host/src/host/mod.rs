@@ -164,8 +164,9 @@ impl Host {
     }
 
     /// Returns the next event, oldest first.
+    #[inline]
     pub fn poll_event(&mut self) -> Option<HostEvent> {
-        self.events.pop_front()
+        if self.events.is_empty() { None } else { self.events.pop_front() }
     }
 
     /// Returns a flow as it is now; `None` once it is finished.

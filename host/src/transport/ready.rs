@@ -36,6 +36,6 @@ impl<T> ReadyQueues<T> {
         self.rings
             .iter_mut()
             .zip(self.paused)
-            .find_map(|(ring, paused)| if paused { None } else { ring.pop_front() })
+            .find_map(|(ring, paused)| if paused || ring.is_empty() { None } else { ring.pop_front() })
     }
 }

@@ -1,15 +1,17 @@
 /// Returns the Internet checksum (RFC 1071) of `bytes`: what makes their sum come out as zero. Over bytes that hold a
 /// right checksum it is 0.
+#[inline]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
-    let (words, rest) = bytes.as_chunks::<2>();
-    let mut sum: u64 = words.iter().map(|&word| u64::from(u16::from_be_bytes(word))).sum();
-    if let [last] = rest {
-        sum += u64::from(*last) << 8;
+    // The sum does not depend on the order of bytes, but for that of its own.
+    let (words, rest) = bytes.as_chunks::<4>();
+    let mut sum: u64 = words.iter().map(|&word| u64::from(u32::from_le_bytes(word))).sum();
+    for (shift, byte) in (0..).step_by(8).zip(rest) {
+        sum += u64::from(*byte) << shift;
     }
     while sum > 0xffff {
         sum = (sum & 0xffff) + (sum >> 16);
     }
-    !(sum as u16)
+    !(sum as u16).swap_bytes()
 }
 
 #[cfg(test)]
@@ -21,6 +23,19 @@ mod tests {
     fn rfc_1071_example() {
         let bytes = [0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7];
         assert_eq!(internet_checksum(&bytes), !0xddf2);
+    }
+
+    /// Bytes that are no whole words count as if zeros followed.
+    #[test]
+    fn odd_lengths() {
+        let bytes = [0xff, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6];
+        for len in 0..bytes.len() {
+            let mut padded = [0; 8];
+            padded[..len].copy_from_slice(&bytes[..len]);
+            let words = padded.as_chunks::<2>().0.iter().map(|&word| u32::from(u16::from_be_bytes(word)));
+            let sum = words.sum::<u32>();
+            assert_eq!(internet_checksum(&bytes[..len]), !((sum & 0xffff) + (sum >> 16)) as u16, "{len}");
+        }
     }
 
     #[test]

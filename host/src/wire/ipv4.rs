@@ -1,4 +1,4 @@
-use super::{IPV4_LEN, internet_checksum};
+use super::{IPV4_LEN, internet_checksum, put};
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
@@ -144,16 +144,16 @@ impl Ipv4Repr {
     pub fn emit(&self, out: &mut [u8; IPV4_LEN]) {
         out[0] = 0x45;
         out[1] = self.dscp << 2 | self.ecn as u8;
-        out[2..4].copy_from_slice(&(self.payload_len.saturating_add(IPV4_LEN as u16)).to_be_bytes());
+        put(out, 2, self.payload_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
         // Identification 0: it is for fragments only (RFC 6864 §4.1).
-        out[4..6].copy_from_slice(&[0, 0]);
-        out[6..8].copy_from_slice(&DONT_FRAGMENT.to_be_bytes());
+        put(out, 4, [0, 0]);
+        put(out, 6, DONT_FRAGMENT.to_be_bytes());
         out[8] = INITIAL_TTL;
         out[9] = PROTOCOL_UDP;
-        out[10..12].copy_from_slice(&[0, 0]);
-        out[12..16].copy_from_slice(&self.source.octets());
-        out[16..20].copy_from_slice(&self.destination.octets());
+        put(out, 10, [0, 0]);
+        put(out, 12, self.source.octets());
+        put(out, 16, self.destination.octets());
         let sum = internet_checksum(out);
-        out[10..12].copy_from_slice(&sum.to_be_bytes());
+        put(out, 10, sum.to_be_bytes());
     }
 }
