@@ -62,8 +62,9 @@ impl Hop {
 }
 
 impl Hop {
-    fn read(record: IntRecord, link: u32, format: RecordFormat) -> Hop {
-        let queue = match format.has(RecordFormat::SOJOURN) {
+    /// Reads a hop, in which the queue field is a time if the packet `waits`.
+    fn read(record: IntRecord, waits: bool, link: u32, share: Option<QueueShare>) -> Hop {
+        let queue = match waits {
             true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
             false => record.queue_bytes().get() as u32,
         };
@@ -73,7 +74,7 @@ impl Hop {
             tx_bytes: record.tx_bytes().get() as u32,
             queue,
             link,
-            share: None,
+            share,
         }
     }
 }
@@ -124,19 +125,18 @@ impl<'a> Telemetry<'a> {
         }
         let record_len = format.record_len();
         let count = (records.len() / record_len).min(MAX_HOPS);
+        let (has_queue, waits) = (format.has(RecordFormat::QUEUE), format.has(RecordFormat::SOJOURN));
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
             let place = if gathered_by_data { count - 1 - i } else { i };
             // Ids and queue, if there are any, lie in front of the entry.
             let Some((mut front, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
             let mut share = None;
-            if format.has(RecordFormat::QUEUE)
-                && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_LEN>()
-            {
+            if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_LEN>() {
                 (front, share) = (ids, QueueShare::read(u32::from_be_bytes(*queue)));
             }
             let link = front.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
-            let hop = Hop::read(IntRecord::unpack(u64::from_be_bytes(*entry)), link, format);
-            telemetry.hops[place] = Hop { share, ..hop };
+            let record = IntRecord::unpack(u64::from_be_bytes(*entry));
+            telemetry.hops[place] = Hop::read(record, waits, link, share);
         }
         telemetry.len = count as u8;
         telemetry

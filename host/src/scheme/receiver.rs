@@ -36,7 +36,8 @@ pub struct DataEvent<'a> {
     pub credit: u32,
     /// XOR of the switch ids on its path.
     pub path_id: u16,
-    /// Telemetry of the packet's path, first hop after the sender first.
+    /// Telemetry of the packet's path, first hop after the sender first; none if the receiver
+    /// [does not read it](Receiver::reads_records).
     pub telemetry: &'a Telemetry<'a>,
 }
 
@@ -68,6 +69,11 @@ pub struct Credit {
 pub trait Receiver: fmt::Debug + Send {
     /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
     fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback;
+    /// Returns whether [`DataEvent::telemetry`] has the records of the packet: false if the receiver does not read them,
+    /// which saves parsing them.
+    fn reads_records(&self) -> bool {
+        true
+    }
     /// The flow in this slot has had credits up to this number from the scheme before: numbers go on.
     fn resume_credits(&mut self, _slot: u32, _last: u32) {}
     /// The flow in this slot is due for a credit; it `begins` with its request. `None`: there are no credits.
@@ -83,5 +89,8 @@ pub struct PlainReceiver;
 impl Receiver for PlainReceiver {
     fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
         Feedback::default()
+    }
+    fn reads_records(&self) -> bool {
+        false
     }
 }

@@ -179,6 +179,9 @@ impl Receiver for Counting {
     fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
         Feedback { concurrency: data.active_flows, ..Feedback::default() }
     }
+    fn reads_records(&self) -> bool {
+        false
+    }
 }
 
 /// Rx-HPCC (draft §6.2): the algorithm runs here, per flow, and commits once per `T`.

@@ -282,6 +282,13 @@ impl Inbound {
         stats: &mut HostStats,
     ) -> Feedback {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
+        let records;
+        let telemetry = if self.receiver.reads_records() {
+            records = Telemetry::from_wire(frame.records(), frame.weir.format(), true);
+            &records
+        } else {
+            const { &Telemetry::EMPTY }
+        };
         let data = DataEvent {
             now,
             source: frame.ip.source(),
@@ -296,7 +303,7 @@ impl Inbound {
             incast: listed.incast,
             credit: if self.credited { frame.weir.grant() } else { 0 },
             path_id: frame.weir.path_id(),
-            telemetry: &Telemetry::from_wire(frame.records(), frame.weir.format(), true),
+            telemetry,
         };
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
