@@ -4,7 +4,7 @@
 //!
 //! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
 //! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
-//! each call (see [`frame`]), and the pointers to them come from vectors which nothing but the helpers below changes
+//! each call (see [`room`]), and the pointers to them come from vectors which nothing but the helpers below changes
 //! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
 //! or rows. The addresses of entries and rows are read again after each change of a table
 //! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one
@@ -48,8 +48,8 @@ pub(super) fn ingress(
     let Some(native) = program.native().filter(|_| !packet.phv.carried) else { return Outcome::Interpret };
     let len = lay_out_bare(program, state, packet);
     let drop_port = u64::from(state.drop_port);
-    let Some(frame) = frame(program, state, packet) else { return Outcome::Interpret };
-    let mut call = Call::new(program, state, packet, meta.now, frame);
+    let Some(room) = room(program, state, packet) else { return Outcome::Interpret };
+    let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.length = len;
     call.input(CallInput::Port, u64::from(meta.port));
     call.input(CallInput::PacketLength, u64::from(len));
@@ -63,12 +63,24 @@ pub(super) fn ingress(
     if result & 0xff == UNICAST {
         return Outcome::Done(Verdict::Unicast { port: to, priority });
     }
-    match result & 0xff {
+    not_unicast(program, packet, result & 0xff, to, priority)
+}
+
+/// Does what ingress leads to if not to one port.
+#[inline(never)]
+fn not_unicast(
+    program: &Program,
+    packet: &mut Packet,
+    code: u64,
+    group: u16,
+    priority: u8,
+) -> Outcome<Verdict> {
+    match code {
         BAIL => Outcome::Interpret,
         DROP => Outcome::Done(Verdict::Drop),
         MULTICAST => {
-            phv.truncate = u32::MAX;
-            Outcome::Done(Verdict::Multicast { group: to, priority })
+            packet.phv.truncate = u32::MAX;
+            Outcome::Done(Verdict::Multicast { group, priority })
         }
         _ => {
             complete(program, packet, AFTER_SLOW_INGRESS);
@@ -90,8 +102,8 @@ pub(super) fn egress(
     };
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
-    let Some(frame) = frame(program, state, packet) else { return Outcome::Interpret };
-    let mut call = Call::new(program, state, packet, meta.now, frame);
+    let Some(room) = room(program, state, packet) else { return Outcome::Interpret };
+    let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.parsed = u64::from(parsed);
     call.head.length = length;
     call.input(CallInput::Port, u64::from(meta.port));
@@ -158,30 +170,30 @@ struct Call<'a> {
     tracer: NoTrace,
 }
 
-/// Returns the frame and the number of its bytes that are kept; `None` if something is smaller than the code takes for
-/// granted.
+/// Returns the slots, the frame, and the number of its bytes that are kept; `None` if something is smaller than the code
+/// takes for granted.
 #[inline(always)]
-fn frame(program: &Program, state: &State, packet: &mut Packet) -> Option<(*mut u8, u64)> {
+fn room(program: &Program, state: &State, packet: &mut Packet) -> Option<(*mut u64, *mut u8, u64)> {
     debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
-    if packet.phv.slots.len() != program.capacity || state.registers.len() != program.register_words {
-        return None;
-    }
     let len = packet.kept_len();
-    Some((packet.room(ROOM)?, u64::from(len)))
+    let frame = packet.room(ROOM)?;
+    let slots = &mut *packet.phv.slots;
+    let fits = slots.len() == program.capacity && state.registers.len() == program.register_words;
+    fits.then_some((slots.as_mut_ptr(), frame, u64::from(len)))
 }
 
 impl<'a> Call<'a> {
-    /// A call on what [`frame`] has returned.
+    /// A call on what [`room`] has returned.
     #[inline(always)]
     fn new(
         program: &'a Program,
         state: &'a mut State,
         packet: &'a mut Packet,
         now: u64,
-        (frame, len): (*mut u8, u64),
+        (slots, frame, len): (*mut u64, *mut u8, u64),
     ) -> Call<'a> {
         let head = CallHead {
-            slots: packet.phv.slots.as_mut_ptr(),
+            slots,
             frame,
             len,
             registers: state.registers.as_mut_ptr(),
@@ -204,7 +216,7 @@ impl<'a> Call<'a> {
     #[inline(always)]
     fn run(&mut self, code: *const u8) -> u64 {
         // SAFETY: `code` is where a function of this type begins in memory that may be executed, as Native says, and the
-        // program keeps it for as long as it lives. What the function may touch is there, as `frame` made sure.
+        // program keeps it for as long as it lives. What the function may touch is there, as `room` made sure.
         let code: unsafe extern "C" fn(*mut CallHead) -> u64 = unsafe { std::mem::transmute(code) };
         unsafe { code(std::ptr::from_mut(self).cast()) }
     }

@@ -147,10 +147,10 @@ impl Pfc {
     /// After a release: whether the neighbour may go on now.
     #[inline(always)]
     pub fn may_resume(&mut self, charge: u32) -> bool {
-        let entry = self.uses[charge as usize];
-        if !entry.paused {
+        if !self.uses[charge as usize].paused {
             return false;
         }
+        let entry = self.uses[charge as usize];
         let resume = self.is_low(&entry, self.shared);
         self.uses[charge as usize].paused = !resume;
         resume

@@ -99,7 +99,7 @@ impl Native {
 
     /// Returns the function that runs egress.
     pub fn egress(&self) -> *const u8 {
-        self.code[self.egress..].as_ptr()
+        self.code.as_ptr().wrapping_add(self.egress)
     }
 }
 
