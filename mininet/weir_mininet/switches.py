@@ -5,6 +5,7 @@ import dataclasses
 import json
 import os
 import socket
+import subprocess
 import time
 from typing import List
 
@@ -79,7 +80,14 @@ def servers(plan: Plan) -> List[Server]:
         return []
     if plan.one_process:
         return [Server(plan, "the process of the switches", plan.switches, fabric_command(plan))]
-    return [Server(plan, switch.name, [switch], command(plan, switch)) for switch in plan.switches]
+    notifies = plan.switch == "bmv2" and sends_notifications(plan.exe)
+    return [Server(plan, switch.name, [switch], command(plan, switch, notifies)) for switch in plan.switches]
+
+
+def sends_notifications(exe: str) -> bool:
+    """Returns whether a build of BMv2 sends notifications: with nanomsg it does, and without it lacks the option."""
+    said = subprocess.run([exe, "--help"], capture_output=True, text=True, timeout=START_S, check=False)
+    return "--notifications-addr" in said.stdout + said.stderr
 
 
 def fabric_command(plan: Plan) -> List[str]:
@@ -95,8 +103,8 @@ def fabric_command(plan: Plan) -> List[str]:
     return words + ["--", "--grpc-server-addr", f"{LOOPBACK}:{first.grpc_port}"]
 
 
-def command(plan: Plan, switch: Switch) -> List[str]:
-    """A process for one switch."""
+def command(plan: Plan, switch: Switch, notifies: bool) -> List[str]:
+    """A process for one switch; `notifies`: it opens a socket for notifications."""
     ports = sorted(port for link in plan.links for node, port in (link.a, link.b) if node == switch.name)
     words = [plan.exe] + (["switch"] if plan.switch == "weir" else [])
     for port in ports:
@@ -108,7 +116,7 @@ def command(plan: Plan, switch: Switch) -> List[str]:
         words += ["--log-file", os.path.join(plan.logs, switch.name), "--log-flush"]
     if plan.switch == "weir":
         words += ["--thrift-addr", LOOPBACK] + switch.options
-    else:
+    elif notifies:
         # Its socket would else be left in /tmp, and meet that of another switch with the same device id.
         words += ["--notifications-addr", f"ipc://{plan.work}/{switch.name}.ipc"]
     words += [switch.program] if switch.program else ["--no-p4"]
