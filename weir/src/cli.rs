@@ -2,6 +2,7 @@
 
 use crate::commands::CommandLine;
 use crate::console::Console;
+use crate::huge_pages;
 use clap::FromArgMatches as _;
 use std::process::ExitCode;
 use weir_experiment::topologies::TopologyKind;
@@ -99,6 +100,9 @@ impl Cli {
             Ok(line) => line,
             Err(error) => return refuse(&error),
         };
+        if line.is_in_virtual_time() {
+            huge_pages::start_anew();
+        }
         let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
         console.close(outcome)

@@ -9,6 +9,7 @@ pub mod commands;
 pub mod console;
 mod control;
 mod http;
+mod huge_pages;
 pub mod interrupt;
 mod live;
 mod metrics;

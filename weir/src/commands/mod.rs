@@ -95,6 +95,15 @@ impl CommandLine {
         CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
     }
 
+    /// Returns whether the command runs experiments in virtual time.
+    pub(crate) fn is_in_virtual_time(&self) -> bool {
+        match &self.command {
+            Command::Run(args) => args.is_in_virtual_time(),
+            Command::Sweep(_) | Command::Results(_) => true,
+            _ => false,
+        }
+    }
+
     /// Executes the command.
     ///
     /// # Errors

@@ -139,6 +139,11 @@ pub struct Args {
 }
 
 impl Args {
+    /// Returns whether the run is one in virtual time.
+    pub fn is_in_virtual_time(&self) -> bool {
+        matches!(self.on, World::Sim)
+    }
+
     /// Returns whether a live view was asked for.
     fn is_watched(&self) -> bool {
         self.live || self.serve.is_given()
