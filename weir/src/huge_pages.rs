@@ -13,7 +13,7 @@ const TUNABLES: &str = "GLIBC_TUNABLES";
 const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
 
 /// Starts this program anew in the same process, with huge pages, unless the environment has parameters of glibc, those
-/// of this function among them. Where that fails, the program goes on with small pages.
+/// of this function among them. Returns where that fails: small pages do as well.
 pub fn start_anew() {
     let Ok(program) = env::current_exe() else { return };
     if !cfg!(target_env = "gnu") || env::var_os(TUNABLES).is_some() {
