@@ -162,7 +162,7 @@ fn a_runtime_json_is_checked_against_the_program() {
     wrong("\"port\": 2", "", "\"port\" of action via is missing");
     wrong("\"action_name\"", "\"priority\": 1, \"action_name\"", "has none");
     wrong(good, &format!("{good}, {good}"), "the same key");
-    wrong("\"table\"", "\"tabel\"", "1:76: not a runtime.json: unknown field `tabel`, expected");
+    wrong("\"table\"", "\"plate\"", "1:76: not a runtime.json: unknown field `plate`, expected");
 }
 
 #[test]
