@@ -1,5 +1,7 @@
 //! Runs an experiment: every scheme by itself on a fresh fabric, the same flows, the same seed.
 
+mod summary;
+
 use crate::arrivals::Arrivals;
 use crate::assemble::Blueprint;
 use crate::changes::Changes;
@@ -9,11 +11,9 @@ use crate::events::{Event, EventQueue, Key, MAX_INDEX};
 use crate::flows::{Active, FlowTable};
 use crate::forecast::{Forecast, processor_time};
 use crate::network::{Network, View, lock};
-use crate::packets;
 use crate::parallel;
 use crate::process::{Command, News, Report, Start};
 use crate::recorder::{FlowSample, Recorder};
-use crate::tally;
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -24,13 +24,9 @@ use std::time::Instant;
 use weir_controller::topology::HostIx;
 use weir_controller::{Routes, routes};
 use weir_experiment::backend::{Backend, Cores, Error, Observer, Outcome, Progress};
-use weir_experiment::fct;
 use weir_experiment::file::Names;
-use weir_experiment::layers;
 use weir_experiment::paths;
-use weir_experiment::results::{
-    DeadlockSummary, Heading, PacketSummary, Part, PauseRecord, Results, SchemeSummary, SchemeTrace,
-};
+use weir_experiment::results::{DeadlockSummary, Heading, Results};
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_experiment::workload::{Announced, Ended, Feed};
 use weir_experiment::{Experiment, Flow, Scheme};
@@ -589,104 +585,6 @@ impl<'e> SchemeRun<'e> {
         let found = deadlock::find(&network);
         self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
-    }
-
-    /// Sums up what has happened until now.
-    fn part(&self, index: usize) -> Part {
-        self.part_of(index, &self.network.view())
-    }
-
-    fn part_of(&self, index: usize, network: &View<'_>) -> Part {
-        let (summary, trace) = self.summarise(network);
-        let label = self.experiment.schemes[index].label.clone();
-        let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
-        let routes = self.routes.switches.iter().map(|switch| switch.forward.len()).sum();
-        Part { index, label, summary, trace, now: self.now, packet_hops, routes, fingerprint }
-    }
-
-    fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
-        let topology = &self.experiment.topology;
-        let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
-        let flows = self.flows.records(|flow| view(flow, network).map(|view| (view.acked, view.retransmits)));
-        let mut log: Vec<_> = network.processes().flat_map(|process| &process.tally.pfc_log).collect();
-        // Stable: those of one process keep their order.
-        log.sort_by_key(|&&(time, ..)| time);
-        let pauses: Vec<PauseRecord> = log
-            .into_iter()
-            .map(|&(time, switch, port, frame)| PauseRecord {
-                time,
-                switch: topology.switch(switch).name.clone(),
-                port,
-                priority: frame.priority,
-                on: frame.on,
-            })
-            .collect();
-        let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
-        let mut counts = tally::count(network);
-        counts.add(&self.changes.before);
-        let goodputs = self.goodputs_in_window(network);
-        let observe = &self.experiment.spec.observe;
-        let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
-        let summary = SchemeSummary {
-            queues,
-            utilisation,
-            first_slowdown_us: slowdown.map(Time::as_us_f64),
-            jain: fct::jain(&goodputs.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>()),
-            drops: counts.drops,
-            marks: counts.marks,
-            pauses: pauses.iter().filter(|p| p.on).count() as u64,
-            deflections: counts.deflections,
-            retransmits: counts.retransmits,
-            timeouts: counts.timeouts,
-            suppressions: counts.suppressions,
-            fct: fct::summarise(&flows, &observe.size_classes),
-            jobs: fct::job_times(self.feed.job_times()),
-            deadlock: self.deadlock.clone(),
-            policy: self.changes.summarise(self.now, network),
-            packets: self.packets(network),
-            goodput: observe.goodput.then(|| fct::goodputs(&flows, self.now)).flatten(),
-            layers,
-            queue_gbps: self.queue_gbps(&goodputs),
-        };
-        let interval = observe.interval;
-        let end = self.now;
-        let (ports, rates) = self.recorder.series();
-        let packets = packets::paths(network.packets(), topology);
-        (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
-    }
-
-    /// Returns what packets cost and what befell them, if that was counted.
-    fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
-        let mut arrivals = Arrivals::new(&self.experiment.spec.observe.size_classes);
-        for process in network.processes() {
-            arrivals.add(process.tally.arrivals.as_ref()?);
-        }
-        Some(PacketSummary {
-            packet_hops: network.packet_hops(),
-            link_bytes: network.directions().map(|direction| network.transmitter(direction).sent.get()).sum(),
-            classes: arrivals.summarise(),
-        })
-    }
-
-    /// Payload acknowledged within the fairness window by each flow that ran all through it, and its sender.
-    fn goodputs_in_window(&self, network: &View<'_>) -> Vec<(HostIx, f64)> {
-        let goodput = |flow: &Active| {
-            let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
-            Some((flow.from, acked.saturating_sub(flow.acked_before_window?).as_f64()))
-        };
-        self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
-    }
-
-    /// Returns the sum of `goodputs` by queue in Gbit/s, if queues share ports by weight.
-    fn queue_gbps(&self, goodputs: &[(HostIx, f64)]) -> Vec<f64> {
-        let window = self.now.saturating_sub(self.experiment.fairness_window_start());
-        let gbps =
-            |bytes: f64| if window > Time::ZERO { bytes * 8.0 / window.as_us_f64() / 1e3 } else { 0.0 };
-        let queues = 1..=self.experiment.spec.queues.len();
-        let own = |queue: usize| {
-            goodputs.iter().filter(move |(from, _)| usize::from(self.experiment.data_class(*from)) == queue)
-        };
-        queues.map(|queue| gbps(own(queue).fold(0.0, |sum, (_, bytes)| sum + bytes))).collect()
     }
 }
 
