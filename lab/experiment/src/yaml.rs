@@ -70,11 +70,19 @@ pub(crate) fn before(place: &str) -> String {
 ///
 /// If it is not YAML, is nested too deep, or a key is not as `T` demands.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, KeyError> {
-    let positions = Positions::of(text)?;
+    read_at(text, &Positions::of(text)?)
+}
+
+/// Reads a text with keys at these positions.
+///
+/// # Errors
+///
+/// If a key is not as `T` demands.
+pub(crate) fn read_at<T: DeserializeOwned>(text: &str, positions: &Positions) -> Result<T, KeyError> {
     let value = serde_yaml::Deserializer::from_str(text);
     serde_path_to_error::deserialize(value).map_err(|error| {
         let here = error.inner().location().map(|at| Position { line: at.line(), column: at.column() });
-        let error = spoken(error, &positions);
+        let error = spoken(error, positions);
         KeyError { position: error.position.or(here), ..error }
     })
 }

@@ -62,7 +62,7 @@ pub(super) fn read(
     positions: &Positions,
 ) -> Result<ExperimentSpec, ExperimentError> {
     let wrong = |error: KeyError| ExperimentError::key(file, error);
-    let mut root: Value = yaml::read(text).map_err(wrong)?;
+    let mut root: Value = yaml::read_at(text, positions).map_err(wrong)?;
     for assignment in overrides {
         overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
     }
@@ -72,7 +72,7 @@ pub(super) fn read(
     })?;
     if overrides.is_empty() && !expanded {
         // Straight from the text: as a value, a number is no longer the text that stands there.
-        return yaml::read(text).map_err(wrong);
+        return yaml::read_at(text, positions).map_err(wrong);
     }
     yaml::read_value(root, positions).map_err(wrong)
 }
