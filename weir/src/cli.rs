@@ -93,6 +93,9 @@ impl Cli {
     }
 
     /// Runs the command that the process was started with, and returns its exit status.
+    ///
+    /// For a command that runs experiments in virtual time, the process executes its program once more, with
+    /// `GLIBC_TUNABLES` set for huge pages. Call this first in `main`: what comes before happens twice.
     #[must_use]
     pub fn run(self) -> ExitCode {
         let parsed = CommandLine::describe(&self.kit.catalogue).try_get_matches();
@@ -100,7 +103,7 @@ impl Cli {
             Ok(line) => line,
             Err(error) => return refuse(&error),
         };
-        if line.is_in_virtual_time() {
+        if line.runs_in_virtual_time() {
             huge_pages::start_anew();
         }
         let mut console = Console::standard(self.kit);

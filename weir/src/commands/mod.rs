@@ -95,11 +95,12 @@ impl CommandLine {
         CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
     }
 
-    /// Returns whether the command runs experiments in virtual time.
-    pub(crate) fn is_in_virtual_time(&self) -> bool {
+    /// Returns whether this process will run experiments in virtual time.
+    pub(crate) fn runs_in_virtual_time(&self) -> bool {
         match &self.command {
-            Command::Run(args) => args.is_in_virtual_time(),
-            Command::Sweep(_) | Command::Results(_) => true,
+            Command::Run(args) => args.runs_in_virtual_time(),
+            Command::Sweep(args) => args.runs_in_virtual_time(),
+            Command::Results(_) => true,
             _ => false,
         }
     }

@@ -139,9 +139,9 @@ pub struct Args {
 }
 
 impl Args {
-    /// Returns whether the run is one in virtual time.
-    pub fn is_in_virtual_time(&self) -> bool {
-        matches!(self.on, World::Sim)
+    /// Returns whether this process runs experiments in virtual time.
+    pub fn runs_in_virtual_time(&self) -> bool {
+        self.on == World::Sim && !self.check
     }
 
     /// Returns whether a live view was asked for.

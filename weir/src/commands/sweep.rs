@@ -97,6 +97,13 @@ pub struct Args {
     output: Output,
 }
 
+impl Args {
+    /// Returns whether this process runs experiments in virtual time.
+    pub fn runs_in_virtual_time(&self) -> bool {
+        self.engine == EngineKind::Local
+    }
+}
+
 /// The engine of a sweep's runs
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum EngineKind {
