@@ -15,14 +15,16 @@ const CACHE_LINE: usize = 64;
 const HEAD_LINES: usize = 2;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
+/// Words that a packet has for what machine code carries: whole lines, and more than Weir's programs need.
+pub(crate) const CARRIED: usize = 48;
 /// Bytes of memory that every packet has: whole lines.
 const MEMORY: usize = (HEADROOM + HEAD_ROOM_TO_WRITE + SLACK).next_multiple_of(CACHE_LINE);
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
-/// zeros). It carries the parsed header vector from ingress to egress, so that nothing is copied between them.
+/// zeros). It carries what egress needs of the parsed header vector.
 ///
 /// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. The frame is in the
-/// same box, so that one address tells all lines that a hop needs: all other fields are in the first one.
+/// same box, so that one address tells all lines that a hop needs: all fields but two are in the first one.
 #[repr(C, align(64))]
 pub struct Packet {
     start: u32,
@@ -34,10 +36,13 @@ pub struct Packet {
     pub(crate) phv: Phv,
     /// The memory of a packet that needs more.
     large: Option<Box<[u8]>>,
+    /// Words that machine code carries from ingress to egress.
+    carried: [u64; CARRIED],
     memory: [u8; MEMORY],
 }
 
-const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "all other fields are in one line");
+const _: () =
+    assert!(std::mem::offset_of!(Packet, carried) == CACHE_LINE, "the other fields are in one line");
 
 /// The parsed header vector: what the pipeline knows of a packet beyond its bytes. Only the pipeline looks inside.
 #[derive(Clone, Default)]
@@ -53,32 +58,36 @@ pub(crate) struct Phv {
     /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
     /// a packet begin without it, and so does a packet that goes through the switch again.
     pub truncate: u32,
-    /// The fields that only the interpreter reads are still in the frame.
-    pub partial: bool,
+    /// The stamp of the machine code that ran ingress: the packet carries words for its egress, and other fields are still in
+    /// the frame. 0: it carries none.
+    pub carries: u32,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
-    pub carried: bool,
+    pub returned: bool,
 }
 
-/// The slots of a header vector. A packet that is on a wire has none.
+/// The slots of a header vector. A packet on a wire has none, and few in queues: machine code leaves it with the switch.
 #[derive(Clone, Default)]
 pub(crate) struct Slots(Option<Box<LaidOut>>);
 
 #[derive(Clone)]
 struct LaidOut {
     /// The stamp of the program that `words` is laid out for.
-    stamp: u64,
+    stamp: u32,
     words: Box<[u64]>,
+    /// Words that machine code carries, if they are too many for [`Packet::carried`].
+    carried: Box<[u64]>,
 }
 
 impl Slots {
-    /// Returns slots for the program with this stamp.
-    pub fn new(stamp: u64, words: Vec<u64>) -> Slots {
-        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice() })))
+    /// Returns slots for the program with this stamp, whose machine code carries this number of words in them.
+    pub fn new(stamp: u32, words: Vec<u64>, carried: usize) -> Slots {
+        let carried = vec![0; carried].into_boxed_slice();
+        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice(), carried })))
     }
 
     /// Returns whether they are laid out for the program with this stamp.
     #[inline]
-    pub fn are_of(&self, stamp: u64) -> bool {
+    pub fn are_of(&self, stamp: u32) -> bool {
         self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
     }
 
@@ -113,6 +122,7 @@ impl Default for Packet {
             class: None,
             phv: Phv::default(),
             large: None,
+            carried: [0; CARRIED],
             memory: [0; MEMORY],
         }
     }
@@ -179,7 +189,7 @@ impl Packet {
         self.end = (HEADROOM + len) as u32;
         self.virtual_len = virtual_len;
         self.class = None;
-        self.phv.carried = false;
+        (self.phv.carries, self.phv.returned) = (0, false);
         self.memory_of(HEADROOM + len + SLACK);
     }
 
@@ -239,6 +249,18 @@ impl Packet {
     pub fn copy_from(&mut self, other: &Packet) {
         self.copy_bytes_from(other);
         self.phv.clone_from(&other.phv);
+        if other.phv.carries != 0 {
+            self.carried = other.carried;
+        }
+    }
+
+    /// Returns the words that machine code carries: in the packet itself, or with its header vector.
+    #[inline]
+    pub(crate) fn carried(&mut self, in_vector: bool) -> &mut [u64] {
+        if in_vector {
+            return self.phv.slots.0.as_mut().map_or(&mut [], |slots| &mut slots.carried);
+        }
+        &mut self.carried
     }
 
     /// Becomes a new packet with the bytes of `other`.

@@ -61,8 +61,8 @@ impl Random {
 /// Addresses that both entries and frames have.
 const ADDRESSES: [[u8; 4]; 4] = [[10, 0, 0, 1], [10, 0, 1, 2], [10, 0, 2, 3], [239, 87, 1, 9]];
 
-/// Some entries in each table, the same in both pipelines.
-fn fill(pipelines: &mut [Pipeline; 2], random: &mut Random) {
+/// Some entries in each table, the same in all pipelines.
+fn fill(pipelines: &mut [Pipeline], random: &mut Random) {
     let program = Arc::clone(pipelines[0].program());
     for (id, table) in program.tables() {
         for pipeline in &mut *pipelines {
@@ -104,7 +104,7 @@ fn fill(pipelines: &mut [Pipeline; 2], random: &mut Random) {
                     }
                     None => call.clone(),
                 };
-                // What does not fit the table is refused, by both.
+                // What does not fit the table is refused, by all.
                 let _ = pipeline.table_add(id, &key, 1, &call);
                 if set_default {
                     let _ = pipeline.table_set_default(id, &call);
@@ -224,8 +224,13 @@ fn both_engines_do_the_same_to_random_packets() {
             result => result.unwrap_or_else(|error| panic!("{}: {error}", path.display())),
         };
         let mut random = Random(Pcg64Mcg::seed_from_u64(7));
-        let mut pipelines = [(); 2].map(|()| Pipeline::new(Arc::clone(&program), 1));
-        pipelines[1].set_engine(Engine::Interpreter);
+        // One pipeline runs machine code that carries more than fits in a packet.
+        let mut large = Program::from_json(&text).expect("it was read before");
+        Pipeline::new(Arc::clone(&large), 1);
+        Arc::get_mut(&mut large).expect("the pipeline is gone").carry_in_vector();
+        let programs = [Arc::clone(&program), large, program];
+        let mut pipelines = programs.map(|program| Pipeline::new(program, 1));
+        pipelines[2].set_engine(Engine::Interpreter);
         let mut sent = 0;
         for number in 0..packets.unwrap_or(PACKETS) {
             if number % PACKETS_PER_FILL == 0 {
@@ -243,18 +248,19 @@ fn both_engines_do_the_same_to_random_packets() {
                     ..EgressMeta::default()
                 },
             );
-            let [compiled, interpreter] = &mut pipelines;
+            let [compiled, large, interpreter] = &mut pipelines;
             // A trace may begin when the packet is between ingress and egress.
-            let fast = match number % 4 {
-                0 => run(compiled, &frame, meta, (&mut NoTrace, &mut Watch)),
-                1 => run(compiled, &frame, meta, (&mut Watch, &mut NoTrace)),
-                _ => run(compiled, &frame, meta, (&mut NoTrace, &mut NoTrace)),
-            };
+            let [fast, other] = [compiled, large].map(|pipeline| match number % 4 {
+                0 => run(pipeline, &frame, meta, (&mut NoTrace, &mut Watch)),
+                1 => run(pipeline, &frame, meta, (&mut Watch, &mut NoTrace)),
+                _ => run(pipeline, &frame, meta, (&mut NoTrace, &mut NoTrace)),
+            });
             let plain = run(interpreter, &frame, meta, (&mut NoTrace, &mut NoTrace));
             assert_eq!(fast, plain, "{}, packet {number}: {:02x?}", path.display(), frame.0);
+            assert_eq!(other, plain, "{}, packet {number}, in the vector: {:02x?}", path.display(), frame.0);
             sent += u32::from(plain.iter().any(|step| step.starts_with("Send")));
         }
-        let [compiled, interpreter] = pipelines.each_ref().map(|pipeline| &pipeline.state);
+        let [compiled, _, interpreter] = pipelines.each_ref().map(|pipeline| &pipeline.state);
         assert_eq!(compiled.registers, interpreter.registers, "{}", path.display());
         assert_eq!(compiled.counters, interpreter.counters, "{}", path.display());
         assert_eq!(compiled.failed_assertions, interpreter.failed_assertions);

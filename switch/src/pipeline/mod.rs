@@ -33,7 +33,7 @@ pub use entry::{
 pub use io::{ClonedPacket, Digest, Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
 pub use trace::{NoTrace, Tracer};
 
-use crate::packet::Packet;
+use crate::packet::{Packet, Slots};
 use crate::program::{Program, SESSION_SET, low_bits};
 pub(crate) use native::Outcome;
 use parse::Frame;
@@ -196,7 +196,7 @@ impl Pipeline {
         }
         let list = slot(packet, flags.resubmit);
         if list != 0 {
-            carry(program, state, packet, list, instance::RESUBMITTED);
+            send_back(program, state, packet, list, instance::RESUBMITTED);
             return Verdict::Resubmit;
         }
         let priority = slot(packet, standard.priority) as u8;
@@ -246,7 +246,7 @@ impl Pipeline {
         }
         let outcome = native::egress(program, state, packet, meta);
         if let Outcome::Done(EgressVerdict::Send) = outcome {
-            send(program, state, packet);
+            cut(packet);
         }
         outcome
     }
@@ -314,10 +314,11 @@ impl Pipeline {
         if list != 0 {
             let len = packet.len();
             packet.phv.ingress_length = len;
-            carry(program, state, packet, list, instance::RECIRCULATED);
+            send_back(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        send(program, state, packet);
+        cut(packet);
+        take_vector(program, state, packet);
         EgressVerdict::Send
     }
 }
@@ -334,14 +335,18 @@ fn egress_spec(program: &Program, state: &State) -> u64 {
     (u64::from(state.drop_port) + 1) & low_bits(program.standard.port_bits)
 }
 
-/// Lets a packet that is put together go.
+/// Cuts a packet that is put together to the length that the program wants.
 #[inline]
-fn send(program: &Program, state: &mut State, packet: &mut Packet) {
+fn cut(packet: &mut Packet) {
     let truncate = packet.phv.truncate;
     if truncate < packet.len() {
         packet.truncate(truncate);
     }
-    // On the wire a packet is its bytes.
+}
+
+/// Takes the header vector of a packet that is its bytes from now on.
+#[inline]
+fn take_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     let slots = packet.phv.slots.take();
     if state.spare.are_of(program.stamp) {
         spare::give(program, slots);
@@ -350,25 +355,31 @@ fn send(program: &Program, state: &mut State, packet: &mut Packet) {
     }
 }
 
+/// Returns a header vector that may hold anything.
+#[inline]
+fn vector(program: &Program, state: &mut State) -> Slots {
+    if state.spare.are_of(program.stamp) { state.spare.take() } else { spare::take(program) }
+}
+
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
 fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
-    lay_out_bare(program, state, packet);
+    begin(packet);
+    if !packet.phv.slots.are_of(program.stamp) {
+        packet.phv.slots = vector(program, state);
+    }
     packet.phv.slots[..program.vars].fill(0);
 }
 
-/// As [`lay_out`], but the slots hold anything. Returns the packet's length.
+/// Forgets what the pipeline knew of a packet, but for its slots. Returns the packet's length.
 #[inline]
-fn lay_out_bare(program: &Program, state: &mut State, packet: &mut Packet) -> u32 {
+fn begin(packet: &mut Packet) -> u32 {
     let len = packet.len();
     let phv = &mut packet.phv;
-    if !phv.slots.are_of(program.stamp) {
-        phv.slots = if state.spare.are_of(program.stamp) { state.spare.take() } else { spare::take(program) };
-    }
     phv.parsed = 0;
     phv.length = len;
     phv.ingress_length = len;
     phv.truncate = u32::MAX;
-    phv.partial = false;
+    phv.carries = 0;
     len
 }
 
@@ -406,13 +417,13 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
 }
 
 /// Prepares a packet to run ingress again with the fields of a list preserved.
-fn carry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
+fn send_back(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
     keep(program, state, &packet.phv.slots, list);
     lay_out(program, state, packet);
     restore(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
-    packet.phv.carried = true;
+    packet.phv.returned = true;
     let len = packet.len();
     packet.phv.slots[usize::from(program.standard.packet_length)] = u64::from(len);
 }

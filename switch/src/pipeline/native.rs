@@ -15,11 +15,11 @@
 use super::exec::Run;
 use super::hash::{self, Payload};
 use super::state::State;
-use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, lay_out_bare};
+use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, take_vector, vector};
 use crate::packet::Packet;
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
-    Program, ROOM, Row, SEND, Slot, UNICAST, VALID,
+    Program, ROOM, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
 };
 
 /// The result of running machine code on a packet.
@@ -45,10 +45,13 @@ pub(super) fn ingress(
     packet: &mut Packet,
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
-    let Some(native) = program.native().filter(|_| !packet.phv.carried) else { return Outcome::Interpret };
-    let len = lay_out_bare(program, state, packet);
+    let Some(native) = program.native().filter(|_| !packet.phv.returned) else { return Outcome::Interpret };
+    if !packet.phv.slots.are_of(program.stamp) {
+        packet.phv.slots = vector(program, state);
+    }
+    let len = begin(packet);
     let drop_port = u64::from(state.drop_port);
-    let Some(room) = room(program, state, packet) else { return Outcome::Interpret };
+    let Some(room) = room(program, native, state, packet) else { return Outcome::Interpret };
     let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.length = len;
     call.input(CallInput::Port, u64::from(meta.port));
@@ -58,32 +61,40 @@ pub(super) fn ingress(
     let result = call.run(native.ingress());
     let (parsed, length) = (call.head.parsed as u32, call.head.length);
     let phv = &mut packet.phv;
-    (phv.parsed, phv.length, phv.partial) = (parsed, length, true);
+    (phv.parsed, phv.length, phv.carries) = (parsed, length, native.stamp);
     let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
     if result & 0xff == UNICAST {
+        leave_vector((program, native), state, packet);
         return Outcome::Done(Verdict::Unicast { port: to, priority });
     }
-    not_unicast(program, packet, result & 0xff, to, priority)
+    not_unicast((program, native), state, packet, result & 0xff, (to, priority))
 }
 
 /// Does what ingress leads to if not to one port.
 #[inline(never)]
 fn not_unicast(
-    program: &Program,
+    (program, native): (&Program, &Native),
+    state: &mut State,
     packet: &mut Packet,
     code: u64,
-    group: u16,
-    priority: u8,
+    (group, priority): (u16, u8),
 ) -> Outcome<Verdict> {
     match code {
-        BAIL => Outcome::Interpret,
-        DROP => Outcome::Done(Verdict::Drop),
+        BAIL => {
+            packet.phv.carries = 0;
+            Outcome::Interpret
+        }
+        DROP => {
+            take_vector(program, state, packet);
+            Outcome::Done(Verdict::Drop)
+        }
         MULTICAST => {
+            leave_vector((program, native), state, packet);
             packet.phv.truncate = u32::MAX;
             Outcome::Done(Verdict::Multicast { group, priority })
         }
         _ => {
-            complete(program, packet, AFTER_SLOW_INGRESS);
+            complete(program, native, packet, AFTER_SLOW_INGRESS);
             Outcome::Rest
         }
     }
@@ -97,12 +108,17 @@ pub(super) fn egress(
     packet: &mut Packet,
     meta: EgressMeta,
 ) -> Outcome<EgressVerdict> {
-    let Some(native) = program.native().filter(|_| packet.phv.slots.are_of(program.stamp)) else {
+    let Some(native) = program.native() else { return Outcome::Interpret };
+    if packet.phv.carries == native.stamp {
+        fetch_vector((program, native), state, packet);
+    } else if packet.phv.slots.are_of(program.stamp) {
+        carry(native, packet);
+    } else {
         return Outcome::Interpret;
-    };
+    }
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
-    let Some(room) = room(program, state, packet) else { return Outcome::Interpret };
+    let Some(room) = room(program, native, state, packet) else { return Outcome::Interpret };
     let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.parsed = u64::from(parsed);
     call.head.length = length;
@@ -118,33 +134,79 @@ pub(super) fn egress(
     call.input(CallInput::Rid, u64::from(meta.rid));
     let result = call.run(native.egress());
     packet.phv.length = call.head.length;
-    if result & 0xff == SEND {
-        packet.phv.parsed = 0;
-        return Outcome::Done(EgressVerdict::Send);
-    }
     match result & 0xff {
-        DROP => Outcome::Done(EgressVerdict::Drop),
-        _ => {
-            if packet.phv.partial {
-                complete(program, packet, AFTER_SLOW_EGRESS);
+        SEND => {
+            // On the wire a packet is its bytes.
+            (packet.phv.parsed, packet.phv.carries) = (0, 0);
+            take_vector(program, state, packet);
+            Outcome::Done(EgressVerdict::Send)
+        }
+        DROP => {
+            packet.phv.carries = 0;
+            take_vector(program, state, packet);
+            Outcome::Done(EgressVerdict::Drop)
+        }
+        code => {
+            if packet.phv.carries != 0 {
+                let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+                complete(program, native, packet, point);
             }
             Outcome::Rest
         }
     }
 }
 
-/// Points at which the interpreter may go on: the indices of [`Native::undefined`].
-pub(super) const AFTER_INGRESS: usize = 0;
+/// Takes the header vector of a packet that carries what egress needs, unless it carries that with the vector.
+#[inline]
+fn leave_vector((program, native): (&Program, &Native), state: &mut State, packet: &mut Packet) {
+    if !native.in_vector {
+        take_vector(program, state, packet);
+    }
+}
+
+/// Gives a packet a header vector again.
+#[inline]
+fn fetch_vector((program, native): (&Program, &Native), state: &mut State, packet: &mut Packet) {
+    if !native.in_vector {
+        packet.phv.slots = vector(program, state);
+    }
+}
+
+/// Has a packet with a header vector carry what egress needs.
+#[cold]
+fn carry(native: &Native, packet: &mut Packet) {
+    for (place, slot) in native.carried.iter().enumerate() {
+        let word = packet.phv.slots[usize::from(*slot)];
+        if let Some(to) = packet.carried(native.in_vector).get_mut(place) {
+            *to = word;
+        }
+    }
+}
+
+/// Gives a packet that carries words its header vector back, for the interpreter.
+pub(super) fn take_back(program: &Program, state: &mut State, packet: &mut Packet) {
+    if let Some(native) = program.native().filter(|native| packet.phv.carries == native.stamp) {
+        fetch_vector((program, native), state, packet);
+        complete(program, native, packet, AFTER_INGRESS);
+    }
+}
+
+/// Points at which the interpreter may go on: the indices of [`Native::points`].
+const AFTER_INGRESS: usize = 0;
 const AFTER_SLOW_INGRESS: usize = 1;
 const AFTER_SLOW_EGRESS: usize = 2;
+const UNEMITTED_EGRESS: usize = 3;
 
-/// Defines the slots that the code did not need, for the interpreter.
+/// Defines the slots that the code did not write, for the interpreter.
 #[cold]
-pub(super) fn complete(program: &Program, packet: &mut Packet, point: usize) {
-    let Some(Native { undefined, .. }) = program.native() else { return };
+fn complete(program: &Program, native: &Native, packet: &mut Packet, point: usize) {
+    packet.phv.carries = 0;
+    for (place, slot) in &native.points[point].carried {
+        let word = packet.carried(native.in_vector)[*place];
+        packet.phv.slots[usize::from(*slot)] = word;
+    }
     let (frame, _, phv) = packet.parts();
-    phv.partial = false;
-    for slot in &undefined[point] {
+    for slot in &native.points[point].undefined {
         phv.slots[usize::from(*slot)] = 0;
     }
     for (header, missing) in program.layout.headers.iter().zip(&program.wire.missing) {
@@ -170,16 +232,28 @@ struct Call<'a> {
     tracer: NoTrace,
 }
 
-/// Returns the slots, the frame, and the number of its bytes that are kept; `None` if something is smaller than the code
-/// takes for granted.
+/// Pieces of memory that code works on, at least as large as it takes for granted.
+struct Room {
+    slots: *mut u64,
+    carried: *mut u64,
+    frame: *mut u8,
+    /// Bytes of the frame that are kept.
+    len: u64,
+}
+
+/// Returns what code works on; `None` if something is too small.
 #[inline(always)]
-fn room(program: &Program, state: &State, packet: &mut Packet) -> Option<(*mut u64, *mut u8, u64)> {
+fn room(program: &Program, native: &Native, state: &State, packet: &mut Packet) -> Option<Room> {
     debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
-    let len = packet.kept_len();
+    let len = u64::from(packet.kept_len());
     let frame = packet.room(ROOM)?;
+    let carried = packet.carried(native.in_vector);
+    let (carried, words) = (carried.as_mut_ptr(), carried.len());
     let slots = &mut *packet.phv.slots;
-    let fits = slots.len() == program.capacity && state.registers.len() == program.register_words;
-    fits.then_some((slots.as_mut_ptr(), frame, u64::from(len)))
+    let fits = slots.len() == program.capacity
+        && words >= native.carried.len()
+        && state.registers.len() == program.register_words;
+    fits.then_some(Room { slots: slots.as_mut_ptr(), carried, frame, len })
 }
 
 impl<'a> Call<'a> {
@@ -190,10 +264,11 @@ impl<'a> Call<'a> {
         state: &'a mut State,
         packet: &'a mut Packet,
         now: u64,
-        (slots, frame, len): (*mut u64, *mut u8, u64),
+        Room { slots, carried, frame, len }: Room,
     ) -> Call<'a> {
         let head = CallHead {
             slots,
+            carried,
             frame,
             len,
             registers: state.registers.as_mut_ptr(),

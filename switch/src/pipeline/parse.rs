@@ -31,7 +31,7 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
-        if !std::mem::take(&mut self.packet.phv.carried) {
+        if !std::mem::take(&mut self.packet.phv.returned) {
             lay_out(program, self.state, self.packet);
             let (len, now) = (self.packet.len(), self.now);
             let slots = self.slots();
@@ -53,12 +53,10 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.state);
         let drop_port = u64::from(self.state.drop_port);
+        native::take_back(program, self.state, self.packet);
         if !self.packet.phv.slots.are_of(program.stamp) {
             // It never went through ingress: a packet without headers.
             lay_out(program, self.state, self.packet);
-        }
-        if self.packet.phv.partial {
-            native::complete(program, self.packet, native::AFTER_INGRESS);
         }
         let (parsed, length) = (self.packet.phv.parsed as usize, u64::from(self.packet.phv.length));
         let slots = self.slots();

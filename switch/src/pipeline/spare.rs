@@ -1,9 +1,9 @@
 //! Header vectors that no packet has now.
 //!
-//! With a vector for each of thousands of packets in flight, none would be in the cache when it is needed. A packet
-//! therefore returns its vector when it leaves, and the next packet that arrives, at any switch, takes the one that was
-//! used last. One vector stays with the switch, which mostly has no more than one packet: it costs less to take than one
-//! that the thread keeps. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
+//! With a vector for each of thousands of packets in flight, none would be in the cache when it is needed. Machine code
+//! therefore has one for each switch, and packets in queues carry only the words that egress reads. The interpreter leaves
+//! vectors with packets in queues; such a packet returns its vector when it leaves, and the next one that arrives, at any
+//! switch, takes the one that was used last. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
 
 use crate::packet::Slots;
 use crate::program::Program;
@@ -24,10 +24,12 @@ pub(super) fn take(program: &Program) -> Slots {
         if last.are_of(program.stamp) { spare.pop() } else { None }
     });
     reused.unwrap_or_else(|| {
-        let mut words = vec![0; program.vars + program.temps];
+        let mut words = Vec::with_capacity(program.capacity);
+        words.resize(program.vars + program.temps, 0);
         words.extend_from_slice(&program.consts);
         words.resize(program.capacity, 0);
-        Slots::new(program.stamp, words)
+        let native = program.native().filter(|native| native.in_vector);
+        Slots::new(program.stamp, words, native.map_or(0, |native| native.carried.len()))
     })
 }
 

@@ -46,7 +46,8 @@ pub(crate) use key::KeyPlan;
 pub(crate) use layout::{ORIGIN, Stack, VALID};
 pub(crate) use native::{
     BAIL, CHOICE, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input as CallInput, KEY_WORDS,
-    MULTICAST, NEXT, Native, RECENT, ROOM, Recent, Row, SEND, SMALL_BITS, UNICAST, choices, place_of,
+    MULTICAST, NEXT, Native, RECENT, ROOM, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices,
+    place_of,
 };
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};
@@ -59,7 +60,7 @@ use declare::Declared;
 use link::Linked;
 use lower::Lowered;
 use std::ops::Deref;
-use std::sync::atomic::{AtomicU64, Ordering};
+use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 use wire::Wire;
 
@@ -174,7 +175,7 @@ pub enum Engine {
 #[derive(Debug)]
 pub struct Program {
     /// Tells packets which program their header vector is laid out for.
-    pub(crate) stamp: u64,
+    pub(crate) stamp: u32,
     /// The engine of pipelines that are made for it.
     pub(crate) engine: Engine,
     /// The JSON that it was loaded from.
@@ -191,8 +192,13 @@ pub struct Program {
     native: OnceLock<Option<Native>>,
 }
 
-/// Numbers programs within the process; it never shows in what a switch does.
-static STAMPS: AtomicU64 = AtomicU64::new(1);
+/// Numbers programs and their machine code within the process; it never shows in what a switch does.
+static STAMPS: AtomicU32 = AtomicU32::new(1);
+
+/// Returns a number that nothing else has in this process.
+fn next_stamp() -> u32 {
+    STAMPS.fetch_add(1, Ordering::Relaxed)
+}
 
 impl Deref for Program {
     type Target = Linked;
@@ -226,7 +232,7 @@ impl Program {
         let linked = Linked::new(&root, declared, lowered)?;
         let shapes = used::shapes(&linked, &[]);
         Ok(Arc::new(Program {
-            stamp: STAMPS.fetch_add(1, Ordering::Relaxed),
+            stamp: next_stamp(),
             engine,
             json: text.to_owned(),
             places: OnceLock::new(),
@@ -246,6 +252,14 @@ impl Program {
     #[inline]
     pub(crate) fn native(&self) -> Option<&Native> {
         self.native.get()?.as_ref()
+    }
+
+    /// Has machine code carry what it carries with header vectors, as it does if that is much.
+    #[cfg(test)]
+    pub(crate) fn carry_in_vector(&mut self) {
+        if let Some(Some(native)) = self.native.get_mut() {
+            native.in_vector = true;
+        }
     }
 
     /// Returns the JSON it was loaded from.

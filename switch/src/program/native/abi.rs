@@ -72,6 +72,9 @@ pub(crate) const SMALL_BITS: u32 = 8;
 pub(crate) struct CallHead {
     /// The header vector: as many slots as the program has.
     pub slots: *mut u64,
+    /// Words that the packet carries from ingress to egress: as many words as [`Native::carried`](super::Native::carried) has
+    /// slots. Ingress writes it, egress reads it.
+    pub carried: *mut u64,
     /// At least [`ROOM`] bytes.
     pub frame: *mut u8,
     /// Bytes of the frame that are kept.
@@ -125,8 +128,10 @@ pub(crate) struct Helpers {
 
 /// Return value of code, in the lowest byte: ingress changed nothing, so the interpreter has to run.
 pub(crate) const BAIL: u64 = 0;
-/// All slots are written, and the rest is the pipeline's.
+/// All slots are written that are not carried, and the rest is the pipeline's.
 pub(crate) const SLOW: u64 = 1;
+/// As [`SLOW`] after egress, but only slots of headers are written: all that is left is to put the packet together.
+pub(crate) const UNEMITTED: u64 = 6;
 /// To the port in bits 16 to 31, in the class in bits 8 to 15.
 pub(crate) const UNICAST: u64 = 2;
 pub(crate) const DROP: u64 = 3;

@@ -9,8 +9,7 @@ use crate::program::op::{Pc, Slot};
 use crate::program::wire::{Get, Wire};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, StackSlotData,
-    StackSlotKind, Type, Value, types,
+    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value, types,
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -50,10 +49,14 @@ pub(super) struct Gen<'a, 'f> {
     pub targets: &'a BTreeSet<Pc>,
     /// Slots that stay in memory.
     pub memory: &'a SlotSet,
+    /// Of these the ones that are where the packet carries them, by their place there.
+    pub homes: HashMap<Slot, usize>,
     /// Flags of loads from the frame.
     pub frame_flags: MemFlags,
     pub call: Value,
     pub slots: Value,
+    /// Address of the words that the packet carries.
+    pub carried: Value,
     pub frame: Value,
     pub runs: ops::Runs,
     vars: HashMap<Slot, Variable>,
@@ -77,6 +80,7 @@ impl<'a, 'f> Gen<'a, 'f> {
         let pointer =
             |b: &mut FunctionBuilder, at: usize| b.ins().load(types::I64, unchanging(CALL), call, at as i32);
         let slots = pointer(&mut b, offset_of!(CallHead, slots));
+        let carried = pointer(&mut b, offset_of!(CallHead, carried));
         let frame = pointer(&mut b, offset_of!(CallHead, frame));
         let runs = ops::Runs::new(&mut b);
         Gen {
@@ -86,9 +90,11 @@ impl<'a, 'f> Gen<'a, 'f> {
             helpers,
             targets,
             memory,
+            homes: HashMap::new(),
             frame_flags,
             call,
             slots,
+            carried,
             frame,
             runs,
             vars: HashMap::new(),
@@ -247,36 +253,40 @@ impl Gen<'_, '_> {
         }
     }
 
-    fn slot_offset(&self, slot: Slot) -> i32 {
+    /// Returns where a slot is in memory.
+    fn place(&self, slot: Slot) -> (Value, i32) {
         debug_assert!(usize::from(slot) < self.program.capacity);
-        i32::from(slot) * 8
+        match self.homes.get(&slot) {
+            Some(index) => (self.carried, 8 * *index as i32),
+            None => (self.slots, 8 * i32::from(slot)),
+        }
     }
 
-    pub fn load_slot(&mut self, slot: Slot) -> Value {
-        let at = self.slot_offset(slot);
-        self.b.ins().load(types::I64, SLOTS, self.slots, at)
+    fn load_slot(&mut self, slot: Slot) -> Value {
+        let (base, at) = self.place(slot);
+        self.b.ins().load(types::I64, SLOTS, base, at)
     }
 
     pub fn store_slot(&mut self, slot: Slot, value: Value) {
-        let at = self.slot_offset(slot);
-        self.b.ins().store(SLOTS, value, self.slots, at);
+        let (base, at) = self.place(slot);
+        self.b.ins().store(SLOTS, value, base, at);
     }
 
-    /// Loads what a slot has when the code begins, where it is needed: the code must not write the slot before that.
-    pub fn load_unchanged(&mut self, slot: Slot) -> Value {
-        let at = self.slot_offset(slot);
-        self.b.ins().load(types::I64, unchanging(SLOTS), self.slots, at)
+    /// Loads what the packet carries in this place, where it is needed: the code must not write that.
+    pub fn load_carried(&mut self, index: usize) -> Value {
+        self.b.ins().load(types::I64, unchanging(SLOTS), self.carried, 8 * index as i32)
     }
 
-    /// Sets slots to 0, two at once if they are neighbours; `slots` are in order.
+    /// Sets slots in memory to 0, two at once if they are neighbours.
     pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
+        let mut places: Vec<(Value, i32)> = slots.map(|slot| self.place(slot)).collect();
+        places.sort_unstable();
         let none = self.b.func.dfg.constants.insert(vec![0; 16].into());
         let none = self.b.ins().vconst(types::I64X2, none);
-        let (zero, mut slots) = (self.imm(0), slots.peekable());
-        while let Some(slot) = slots.next() {
-            let two = slots.next_if_eq(&(slot + 1)).is_some();
-            let at = self.slot_offset(slot);
-            self.b.ins().store(SLOTS, if two { none } else { zero }, self.slots, at);
+        let (zero, mut places) = (self.imm(0), places.into_iter().peekable());
+        while let Some((base, at)) = places.next() {
+            let two = places.next_if_eq(&(base, at + 8)).is_some();
+            self.b.ins().store(SLOTS, if two { none } else { zero }, base, at);
         }
     }
 
@@ -290,19 +300,13 @@ impl Gen<'_, '_> {
         }
     }
 
-    /// Writes variables to their slots, after all values that may still have to be loaded from them.
-    pub fn store_all_apart(&mut self, slots: &[Slot]) {
-        let slots: Vec<Slot> = slots.iter().copied().filter(|slot| !self.memory.contains(*slot)).collect();
-        let bytes = 8 * slots.len() as u32;
-        let copies = StackSlotData::new(StackSlotKind::ExplicitSlot, bytes, 8u8.ilog2() as u8);
-        let copies = self.b.create_sized_stack_slot(copies);
-        for (at, slot) in (0..).step_by(8).zip(&slots) {
-            let value = self.get(*slot);
-            self.b.ins().stack_store(value, copies, at);
-        }
-        for (at, slot) in (0..).step_by(8).zip(&slots) {
-            let value = self.b.ins().stack_load(types::I64, copies, at);
-            self.store_slot(*slot, value);
+    /// Gives the packet what it carries of these slots, each in its place.
+    pub fn carry(&mut self, slots: &[Slot]) {
+        for (at, slot) in (0..).step_by(8).zip(slots) {
+            if !self.homes.contains_key(slot) {
+                let value = self.get(*slot);
+                self.b.ins().store(SLOTS, value, self.carried, at);
+            }
         }
     }
 

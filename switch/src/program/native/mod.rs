@@ -11,7 +11,8 @@
 //!
 //! The code comes from here and from nowhere else, and reads and writes these pieces of memory:
 //!
-//! - Slots of the header vector, at constant offsets below the program's number of slots.
+//! - Slots of the header vector, at constant offsets below the program's number of slots, and the words that a packet
+//!   carries, at those below their number.
 //! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the packet says.
 //!   The pipeline runs code only on buffers of at least as many bytes.
 //! - Register cells: an index is compared with the size of its array, or cut to its number of bits if that is a power of
@@ -39,14 +40,15 @@ mod scope;
 
 pub(crate) use abi::{
     BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, ROOM,
-    Recent, Row, SEND, SMALL_BITS, UNICAST, place_of,
+    Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, place_of,
 };
 
-use super::ActionId;
 use super::link::Linked;
 use super::op::Slot;
 use super::table::Table;
 use super::wire::Wire;
+use super::{ActionId, next_stamp};
+use crate::packet::CARRIED;
 use memmap2::{Mmap, MmapMut};
 
 /// The word of a row begins with the number of its action, counted from 1 in the order of [`choices`]; 0: no action.
@@ -64,11 +66,27 @@ struct Unsupported;
 /// The machine code of a program.
 #[derive(Debug)]
 pub(crate) struct Native {
+    /// Tells packets what code the words are for that they carry.
+    pub stamp: u32,
     code: Mmap,
     /// Offset of egress; ingress is at offset 0.
     egress: usize,
-    /// Slots that may hold anything after ingress, after ingress that returned [`abi::SLOW`], and after egress that did.
-    pub undefined: [Vec<Slot>; 3],
+    /// The slots that a packet carries from ingress to egress, while the header vector stays with the switch.
+    pub carried: Vec<Slot>,
+    /// These are more than a packet has room for: its header vector goes along with them.
+    pub in_vector: bool,
+    /// Points at which the interpreter may go on: after ingress, after ingress that returned [`abi::SLOW`], after egress that
+    /// did, and after egress that returned [`abi::UNEMITTED`].
+    pub points: [Point; 4],
+}
+
+/// A point at which the interpreter may go on: what the header vector lacks there.
+#[derive(Debug)]
+pub(crate) struct Point {
+    /// Slots that the packet carries, with their places among [`Native::carried`].
+    pub carried: Vec<(usize, Slot)>,
+    /// Slots that may hold anything.
+    pub undefined: Vec<Slot>,
 }
 
 impl Native {
@@ -84,12 +102,19 @@ impl Native {
 
     /// Puts two functions where they can be run.
     #[cfg_attr(not(all(target_arch = "x86_64", unix)), expect(dead_code))]
-    fn load(ingress: &[u8], egress: &[u8], undefined: [Vec<Slot>; 3]) -> Result<Native, Unsupported> {
+    fn load(
+        ingress: &[u8],
+        egress: &[u8],
+        carried: Vec<Slot>,
+        points: [Point; 4],
+    ) -> Result<Native, Unsupported> {
         let start = ingress.len().next_multiple_of(ALIGNMENT);
         let mut memory = MmapMut::map_anon(start + egress.len()).map_err(|_| Unsupported)?;
         memory[..ingress.len()].copy_from_slice(ingress);
         memory[start..].copy_from_slice(egress);
-        Ok(Native { code: memory.make_exec().map_err(|_| Unsupported)?, egress: start, undefined })
+        let code = memory.make_exec().map_err(|_| Unsupported)?;
+        let in_vector = carried.len() > CARRIED;
+        Ok(Native { stamp: next_stamp(), code, egress: start, carried, in_vector, points })
     }
 
     /// Returns the function that runs ingress.

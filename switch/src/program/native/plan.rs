@@ -1,10 +1,10 @@
 //! The pieces of code of a program's functions, and the slots that each defines for later ones.
 
-use super::abi::{BAIL, DROP, Helpers, Input, MULTICAST, ROOM, SLOW, UNICAST};
+use super::abi::{BAIL, DROP, Helpers, Input, MULTICAST, ROOM, SLOW, UNEMITTED, UNICAST};
 use super::deparse::Headers;
 use super::emit::{FRAME, Gen, unchanging};
 use super::scope::{self, Reach, SlotSet};
-use super::{NEXT, Native, Unsupported};
+use super::{NEXT, Native, Point, Unsupported};
 use crate::program::asm::low_bits;
 use crate::program::layout::{Header, ORIGIN, VALID};
 use crate::program::link::Linked;
@@ -17,7 +17,7 @@ use crate::program::{ActionInfo, FieldList};
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
-    AbiParam, Function, Inst, InstBuilder, Signature, UserFuncName, Value, ValueDef, types,
+    AbiParam, Function, Inst, InstBuilder, InstructionData, Signature, UserFuncName, Value, ValueDef, types,
 };
 use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
@@ -30,16 +30,26 @@ const NORMAL: u64 = 0;
 const REPLICATED: u64 = 5;
 /// Timestamps are 48 bits wide in v1model.
 const TIMESTAMP_BITS: u8 = 48;
-/// Slots that code holds twice at its slow end: with more, its frame would not fit in the page that the system guards.
-const MOST_COPIED: usize = 256;
-
 /// Egress as code.
 struct Egress {
     code: Vec<u8>,
-    /// The slots that it reads.
-    live: Vec<Slot>,
+    /// The slots that the packet carries to it.
+    carried: Vec<Slot>,
+    /// Of these the ones that it keeps in the header vector.
+    in_vector: Vec<Slot>,
     /// Those that it defines when it is slow.
     changed: Vec<Slot>,
+    /// Those that it defines when it has not put the packet together.
+    headers: Vec<Slot>,
+}
+
+/// Ingress as code.
+struct Ingress {
+    code: Vec<u8>,
+    /// The slots that it defines when it is slow.
+    all: Vec<Slot>,
+    /// Of these the ones that are where the packet carries them.
+    homes: HashMap<Slot, usize>,
 }
 
 /// Writes the code of a program.
@@ -133,15 +143,27 @@ impl<'a> Plan<'a> {
     }
 
     fn native(&self) -> Result<Native, Unsupported> {
-        let Egress { code: egress, live, changed } = self.egress()?;
-        let (ingress, all) = self.ingress(&live)?;
-        let undefined = |defined: &[&[Slot]]| {
-            let defined: HashSet<Slot> = defined.iter().copied().flatten().copied().collect();
-            let slots = 0..self.program.vars as Slot;
-            slots.filter(|slot| !defined.contains(slot) && !self.memory.contains(*slot)).collect()
-        };
-        let undefined = [undefined(&[&live]), undefined(&[&all]), undefined(&[&live, &changed])];
-        Native::load(&ingress, &egress, undefined)
+        let Egress { code: egress, carried, in_vector, changed, headers } = self.egress()?;
+        let Ingress { code: ingress, all, homes } = self.ingress(&carried)?;
+        let points = [
+            self.point(&carried, |_| false),
+            self.point(&carried, |slot| {
+                !homes.contains_key(&slot) && (all.contains(&slot) || self.memory.contains(slot))
+            }),
+            self.point(&carried, |slot| changed.contains(&slot) || in_vector.contains(&slot)),
+            self.point(&carried, |slot| headers.contains(&slot) || in_vector.contains(&slot)),
+        ];
+        Native::load(&ingress, &egress, carried, points)
+    }
+
+    /// The point at which those slots hold what they should for which `there` holds.
+    fn point(&self, carried: &[Slot], there: impl Fn(Slot) -> bool) -> Point {
+        let missing = |slot: &Slot| !there(*slot);
+        let slots = 0..self.program.vars as Slot;
+        Point {
+            carried: carried.iter().copied().enumerate().filter(|(_, slot)| missing(slot)).collect(),
+            undefined: slots.filter(|slot| missing(slot) && !carried.contains(slot)).collect(),
+        }
     }
 
     /// Slots that are 0 when egress begins, whatever the packet.
@@ -172,9 +194,8 @@ impl<'a> Plan<'a> {
         .contains(&slot)
     }
 
-    /// Writes ingress, at whose end the slots `live` are defined. Returns the code and the slots that it defines when it is
-    /// slow.
-    fn ingress(&self, live: &[Slot]) -> Result<(Vec<u8>, Vec<Slot>), Unsupported> {
+    /// Writes ingress, at whose end the packet carries the slots `carried`.
+    fn ingress(&self, carried: &[Slot]) -> Result<Ingress, Unsupported> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.state);
         let results = [
@@ -188,7 +209,10 @@ impl<'a> Plan<'a> {
             flags.resubmit,
             flags.recirculate,
         ];
-        let memory = self.ingress_memory(live, &results);
+        let memory = self.ingress_memory(carried, &results);
+        let places = carried.iter().copied().enumerate();
+        let homes = places.filter(|(_, slot)| memory.contains(*slot) && !self.memory.contains(*slot));
+        let homes: HashMap<Slot, usize> = homes.map(|(place, slot)| (slot, place)).collect();
         let mut context = FunctionBuilderContext::new();
         let mut function = function();
         let mut g = Gen::new(
@@ -197,8 +221,9 @@ impl<'a> Plan<'a> {
             (&self.ingress.targets, &memory),
             unchanging(FRAME),
         );
+        g.homes.clone_from(&homes);
         let mut slots = self.slots(&self.ingress, &[Role::Read, Role::Write, Role::Update]);
-        slots.extend(live.iter().copied().chain(results));
+        slots.extend(carried.iter().copied().chain(results));
         for list in program.field_lists.iter().chain(&program.learn_lists) {
             let fields = list.fields.iter();
             slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
@@ -256,7 +281,7 @@ impl<'a> Plan<'a> {
             g.at(copies);
             g.set_imm(standard.instance_type, REPLICATED);
             g.set_imm(flags.recirculate, 0);
-            g.store_all(live);
+            g.carry(carried);
             g.verdict(MULTICAST, group, priority);
             g.at(one);
         }
@@ -268,18 +293,18 @@ impl<'a> Plan<'a> {
         g.leave(DROP);
         g.at(forward);
         g.set_imm(standard.instance_type, NORMAL);
-        g.store_all(live);
+        g.carry(carried);
         g.verdict(UNICAST, port, priority);
         g.at(bail);
         g.leave(BAIL);
         g.b.seal_all_blocks();
         g.b.finalize();
-        Ok((self.compile(function)?, all))
+        Ok(Ingress { code: self.compile(function)?, all, homes })
     }
 
-    /// Returns the slots that stay in memory in ingress: those that always do, and of those that egress reads the ones that
-    /// ingress hardly reads. As variables they would take registers where the parser's states meet.
-    fn ingress_memory(&self, live: &[Slot], results: &[Slot]) -> SlotSet {
+    /// Returns the slots that stay in memory in ingress: those that always do, and of those that the packet carries the ones
+    /// that ingress hardly reads. As variables they would take registers where the parser's states meet.
+    fn ingress_memory(&self, carried: &[Slot], results: &[Slot]) -> SlotSet {
         let mut read = self.slots(&self.ingress, &[Role::Read, Role::Update]);
         read.extend(results.iter().copied());
         for header in self.program.layout.headers.iter().filter(|header| !header.metadata) {
@@ -289,7 +314,7 @@ impl<'a> Plan<'a> {
         let mut memory = self.memory.clone();
         let stays =
             |slot: &Slot| self.written[0].contains(*slot) && !self.is_given(*slot) && !read.contains(*slot);
-        memory.extend(live.iter().copied().filter(stays));
+        memory.extend(carried.iter().copied().filter(stays));
         memory
     }
 
@@ -329,13 +354,24 @@ impl<'a> Plan<'a> {
         }
         slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), g.imm(0));
-        let late = slots.iter().count() <= MOST_COPIED;
-        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars) {
+        let is_var = |slot: &Slot| usize::from(*slot) < program.vars;
+        let mut carried: Vec<Slot> = self.memory.iter().filter(is_var).collect();
+        let helped = scope::in_memory(program, self.wire, &self.egress);
+        let mut in_vector = Vec::new();
+        for (place, slot) in carried.iter().enumerate() {
+            if slots.contains(*slot) || helped.contains(*slot) {
+                let value = g.load_carried(place);
+                g.store_slot(*slot, value);
+                in_vector.push(*slot);
+            }
+        }
+        for slot in slots.iter().filter(is_var) {
             if self.memory.contains(slot) {
                 continue;
             }
             if !self.zero_at_egress(slot) {
-                let value = if late { g.load_unchanged(slot) } else { g.load_slot(slot) };
+                // Its place is only known when it is known which slots are used.
+                let value = g.load_carried(0);
                 loads.push((slot, value));
                 g.declare(slot, value);
             } else if self.written[1].contains(slot) {
@@ -386,10 +422,6 @@ impl<'a> Plan<'a> {
         if own.is_some() {
             changed.retain(|slot| self.written[1].contains(*slot) || kept(slot) || given.contains(slot));
         }
-        let store_all = |g: &mut Gen, slots: &[Slot]| match late {
-            true => g.store_all_apart(slots),
-            false => g.store_all(slots),
-        };
         let end = g.b.create_block();
         g.run(program.egress, end)?;
 
@@ -403,7 +435,7 @@ impl<'a> Plan<'a> {
             let any = g.b.ins().bor(session, again);
             g.branch(any, slow, usual);
             g.at(slow);
-            store_all(&mut g, &changed);
+            g.store_all(&changed);
             g.leave(SLOW);
             g.at(usual);
         }
@@ -415,10 +447,11 @@ impl<'a> Plan<'a> {
         g.leave(DROP);
         g.at(forward);
         let slow = g.cold();
+        let mut headers = Vec::new();
         match own {
             Some(emissions) => {
                 g.deparser(emissions, &Headers { made: &self.made, lasting: &self.lasting }, slow)?;
-                let headers = |slot: &Slot| {
+                let is_needed = |slot: &Slot| {
                     let block = |header: &Header| {
                         !header.metadata
                             && (header.base..header.base + program.layout.types[header.ty].slots)
@@ -429,22 +462,30 @@ impl<'a> Plan<'a> {
                         || *slot == flags.recirculate
                 };
                 g.at(slow);
-                let headers: Vec<Slot> = changed.iter().copied().filter(headers).collect();
-                store_all(&mut g, &headers);
+                headers.extend(changed.iter().copied().filter(is_needed));
+                g.store_all(&headers);
+                g.leave(UNEMITTED);
             }
             None => {
                 g.goto(slow);
                 g.at(slow);
-                store_all(&mut g, &changed);
+                g.store_all(&changed);
+                g.leave(SLOW);
             }
         }
-        g.leave(SLOW);
         g.b.seal_all_blocks();
         g.b.finalize();
         let used = used_values(&function);
         let is_live = |(slot, value): &(Slot, Value)| used.contains(value) || needed.contains(*slot);
-        let live = loads.into_iter().filter(is_live).map(|(slot, _)| slot).collect();
-        Ok(Egress { code: self.compile(function)?, live, changed })
+        for (slot, value) in loads.into_iter().filter(is_live) {
+            if let ValueDef::Result(inst, _) = function.dfg.value_def(value)
+                && let InstructionData::Load { offset, .. } = &mut function.dfg.insts[inst]
+            {
+                *offset = (8 * carried.len() as i32).into();
+            }
+            carried.push(slot);
+        }
+        Ok(Egress { code: self.compile(function)?, carried, in_vector, changed, headers })
     }
 
     /// Returns every slot that code uses in one of these roles, or reads other than by an operand.
