@@ -13,6 +13,8 @@ const HEAD_ROOM_TO_WRITE: usize = 640;
 const CACHE_LINE: usize = 64;
 /// Lines that headers of one packet take, mostly.
 const HEAD_LINES: usize = 2;
+/// Lines that the carried words of one packet take, mostly.
+const CARRIED_LINES: usize = 4;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
 /// Words that a packet has for what machine code carries: whole lines, and more than Weir's programs need.
@@ -199,6 +201,15 @@ impl Packet {
         prefetch(self);
         for line in self.memory[HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
             prefetch(&line[0]);
+        }
+    }
+
+    /// Says that the packet will leave its queue soon: what machine code carries is fetched, too.
+    #[inline]
+    pub(crate) fn prefetch_queued(&self) {
+        self.prefetch();
+        for words in self.carried.chunks(CACHE_LINE / size_of::<u64>()).take(CARRIED_LINES) {
+            prefetch(&words[0]);
         }
     }
 

@@ -135,7 +135,8 @@ impl Queues {
         call: &mut Call<'_, T>,
         port: u16,
     ) -> Option<Departure<Queued>> {
-        let departure = self.tm.dequeue(call.now, port)?;
+        // Since it was queued, the next packet has left the caches.
+        let departure = self.tm.dequeue_and(call.now, port, |next| next.packet.prefetch_queued())?;
         if let Some((neighbour, priority)) = departure.resume {
             call.out.pause(neighbour, priority, false);
         }

@@ -89,6 +89,12 @@ impl<T> Slab<T> {
         Some(waiting)
     }
 
+    /// The oldest of `fifo`.
+    #[inline]
+    pub fn first(&self, fifo: &Fifo) -> Option<&Waiting<T>> {
+        self.nodes.get(fifo.head as usize)?.waiting.as_ref()
+    }
+
     /// From the oldest to the newest of `fifo`.
     pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &Waiting<T>> {
         let mut next = fifo.head;

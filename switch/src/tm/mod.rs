@@ -300,8 +300,13 @@ impl<T> TrafficManager<T> {
 
     /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
     /// by weight whose turn it is.
-    #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
+        self.dequeue_and(now, port, |_| ())
+    }
+
+    /// Takes a packet as [`Self::dequeue`] does, and shows the next of its queue to `ahead`.
+    #[inline(always)]
+    pub fn dequeue_and(&mut self, now: Time, port: u16, ahead: impl FnOnce(&T)) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
         let (mut priority, due) = self.next(slot, now)?;
         if due > now {
@@ -313,8 +318,9 @@ impl<T> TrafficManager<T> {
         let index = self.queue_index(slot, priority)?;
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
         let waiting = self.slab.pop(&mut queue.fifo)?;
-        if queue.fifo.packets == 0 {
-            port.waiting &= !(1 << priority);
+        match self.slab.first(&queue.fifo) {
+            Some(next) => ahead(&next.item),
+            None => port.waiting &= !(1 << priority),
         }
         port.shaper.take(now, waiting.since, waiting.len);
         queue.shaper.take(now, waiting.since, waiting.len);
@@ -352,7 +358,7 @@ impl<T> TrafficManager<T> {
             }
         }
         let head = |priority: u8| {
-            let first = self.slab.iter(&queues[usize::from(priority)].fifo).next();
+            let first = self.slab.first(&queues[usize::from(priority)].fifo);
             first.map_or(0, |waiting| u64::from(waiting.len))
         };
         let (priority, turns) = port.rest.turns.next(&self.weights, waiting, head);
