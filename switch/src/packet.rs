@@ -307,12 +307,20 @@ impl Packet {
         true
     }
 
-    /// Returns the address of the frame, if at least `room` bytes of memory begin there.
+    /// Returns the address of the frame and the number of free bytes in front of it, if at least `room` bytes of memory begin
+    /// there.
     #[inline]
-    pub(crate) fn room(&mut self, room: usize) -> Option<*mut u8> {
-        let start = self.start as usize;
-        let frame = &mut self.memory_mut()[start..];
-        (frame.len() >= room).then_some(frame.as_mut_ptr())
+    pub(crate) fn room(&mut self, room: usize) -> Option<(*mut u8, u32)> {
+        let start = self.start;
+        let memory = self.memory_mut();
+        let fits = start as usize + room <= memory.len();
+        fits.then(|| (memory.as_mut_ptr().wrapping_add(start as usize), start))
+    }
+
+    /// Lets the frame begin `bytes` earlier, in the free bytes in front of it, where its first ones have been written.
+    #[inline]
+    pub(crate) fn extend_front(&mut self, bytes: u32) {
+        self.start = self.start.saturating_sub(bytes);
     }
 
     /// As [`Packet::room`], with the memory if there is not enough.

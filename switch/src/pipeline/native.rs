@@ -5,17 +5,18 @@
 //! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
 //! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
 //! each call (see [`room`]), and the pointers to them come from vectors which nothing but the helpers below changes
-//! while the code runs. A helper that moves the frame hands the new address out; none changes the number of slots, cells
-//! or rows. The addresses of entries and rows are read again after each change of a table
-//! ([`Tables`](super::tables::Tables)), and no packet changes one. The address that code passes to a helper is the one
-//! that it was called with, that of the [`Call`], and no reference to the call is used while a helper has one.
+//! while the code runs. Code that moves the frame into the free bytes in front of it says how many it took, and a helper
+//! that moves it hands the new address out; none changes the number of slots, cells or rows. The addresses of entries and
+//! rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no packet changes one. The
+//! address that code passes to a helper is the one that it was called with, that of the [`Call`], and no reference to the
+//! call is used while a helper has one.
 
 #![allow(unsafe_code)]
 
 use super::exec::Run;
 use super::hash::{self, Payload};
 use super::state::State;
-use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, take_vector, vector};
+use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, spare, take_vector, vector};
 use crate::packet::Packet;
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
@@ -46,7 +47,7 @@ pub(super) fn ingress(
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
     let Some(native) = program.native().filter(|_| !packet.phv.returned) else { return Outcome::Interpret };
-    if !packet.phv.slots.are_of(program.stamp) {
+    if native.in_vector && !packet.phv.slots.are_of(program.stamp) {
         packet.phv.slots = vector(program, state);
     }
     let len = begin(packet);
@@ -64,7 +65,6 @@ pub(super) fn ingress(
     (phv.parsed, phv.length, phv.carries) = (parsed, length, native.stamp);
     let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
     if result & 0xff == UNICAST {
-        leave_vector((program, native), state, packet);
         return Outcome::Done(Verdict::Unicast { port: to, priority });
     }
     not_unicast((program, native), state, packet, result & 0xff, (to, priority))
@@ -84,16 +84,13 @@ fn not_unicast(
             packet.phv.carries = 0;
             Outcome::Interpret
         }
-        DROP => {
-            take_vector(program, state, packet);
-            Outcome::Done(Verdict::Drop)
-        }
+        DROP => Outcome::Done(Verdict::Drop),
         MULTICAST => {
-            leave_vector((program, native), state, packet);
             packet.phv.truncate = u32::MAX;
             Outcome::Done(Verdict::Multicast { group, priority })
         }
         _ => {
+            give_vector(program, state, packet);
             complete(program, native, packet, AFTER_SLOW_INGRESS);
             Outcome::Rest
         }
@@ -109,12 +106,11 @@ pub(super) fn egress(
     meta: EgressMeta,
 ) -> Outcome<EgressVerdict> {
     let Some(native) = program.native() else { return Outcome::Interpret };
-    if packet.phv.carries == native.stamp {
-        fetch_vector((program, native), state, packet);
-    } else if packet.phv.slots.are_of(program.stamp) {
+    if packet.phv.carries != native.stamp {
+        if !packet.phv.slots.are_of(program.stamp) {
+            return Outcome::Interpret;
+        }
         carry(native, packet);
-    } else {
-        return Outcome::Interpret;
     }
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
@@ -133,22 +129,24 @@ pub(super) fn egress(
     call.input(CallInput::Qid, u64::from(meta.qid));
     call.input(CallInput::Rid, u64::from(meta.rid));
     let result = call.run(native.egress());
-    packet.phv.length = call.head.length;
+    let (length, taken) = (call.head.length, call.head.taken);
+    packet.phv.length = length;
+    packet.extend_front(taken as u32);
     match result & 0xff {
         SEND => {
-            // On the wire a packet is its bytes.
             (packet.phv.parsed, packet.phv.carries) = (0, 0);
-            take_vector(program, state, packet);
+            let_go(program, state, packet);
             Outcome::Done(EgressVerdict::Send)
         }
         DROP => {
             packet.phv.carries = 0;
-            take_vector(program, state, packet);
+            let_go(program, state, packet);
             Outcome::Done(EgressVerdict::Drop)
         }
         code => {
             if packet.phv.carries != 0 {
                 let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+                give_vector(program, state, packet);
                 complete(program, native, packet, point);
             }
             Outcome::Rest
@@ -156,18 +154,17 @@ pub(super) fn egress(
     }
 }
 
-/// Takes the header vector of a packet that carries what egress needs, unless it carries that with the vector.
+/// Takes the header vector of a packet that has one, and is its bytes from now on.
 #[inline]
-fn leave_vector((program, native): (&Program, &Native), state: &mut State, packet: &mut Packet) {
-    if !native.in_vector {
+fn let_go(program: &Program, state: &mut State, packet: &mut Packet) {
+    if !packet.phv.slots.is_empty() {
         take_vector(program, state, packet);
     }
 }
 
-/// Gives a packet a header vector again.
-#[inline]
-fn fetch_vector((program, native): (&Program, &Native), state: &mut State, packet: &mut Packet) {
-    if !native.in_vector {
+/// Gives a packet the switch's header vector, unless it has one of its own.
+fn give_vector(program: &Program, state: &mut State, packet: &mut Packet) {
+    if !packet.phv.slots.are_of(program.stamp) {
         packet.phv.slots = vector(program, state);
     }
 }
@@ -186,7 +183,7 @@ fn carry(native: &Native, packet: &mut Packet) {
 /// Gives a packet that carries words its header vector back, for the interpreter.
 pub(super) fn take_back(program: &Program, state: &mut State, packet: &mut Packet) {
     if let Some(native) = program.native().filter(|native| packet.phv.carries == native.stamp) {
-        fetch_vector((program, native), state, packet);
+        give_vector(program, state, packet);
         complete(program, native, packet, AFTER_INGRESS);
     }
 }
@@ -239,21 +236,31 @@ struct Room {
     frame: *mut u8,
     /// Bytes of the frame that are kept.
     len: u64,
+    /// Free bytes in front of it.
+    headroom: u64,
 }
 
-/// Returns what code works on; `None` if something is too small.
+/// Returns what code works on, with the packet's own header vector, else that of the switch; `None` if something is too
+/// small.
 #[inline(always)]
-fn room(program: &Program, native: &Native, state: &State, packet: &mut Packet) -> Option<Room> {
+fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Packet) -> Option<Room> {
     debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
     let len = u64::from(packet.kept_len());
-    let frame = packet.room(ROOM)?;
+    let (frame, headroom) = packet.room(ROOM)?;
     let carried = packet.carried(native.in_vector);
     let (carried, words) = (carried.as_mut_ptr(), carried.len());
-    let slots = &mut *packet.phv.slots;
+    let slots = if packet.phv.slots.are_of(program.stamp) {
+        &mut packet.phv.slots
+    } else {
+        if !state.spare.are_of(program.stamp) {
+            state.spare = spare::take(program);
+        }
+        &mut state.spare
+    };
     let fits = slots.len() == program.capacity
         && words >= native.carried.len()
         && state.registers.len() == program.register_words;
-    fits.then_some(Room { slots: slots.as_mut_ptr(), carried, frame, len })
+    fits.then_some(Room { slots: slots.as_mut_ptr(), carried, frame, len, headroom: u64::from(headroom) })
 }
 
 impl<'a> Call<'a> {
@@ -264,23 +271,31 @@ impl<'a> Call<'a> {
         state: &'a mut State,
         packet: &'a mut Packet,
         now: u64,
-        Room { slots, carried, frame, len }: Room,
+        Room { slots, carried, frame, len, headroom }: Room,
     ) -> Call<'a> {
-        let head = CallHead {
-            slots,
-            carried,
-            frame,
-            len,
-            registers: state.registers.as_mut_ptr(),
-            parsed: 0,
-            length: 0,
-            sink: 0,
-            tables: state.tables.direct().as_ptr(),
-            key: state.code_key.as_mut_ptr(),
-            bytes: state.code_bytes.as_mut_ptr(),
-            inputs: [0; INPUTS],
-        };
-        Call { head, program, state, packet, now, tracer: NoTrace }
+        Call {
+            head: CallHead {
+                slots,
+                carried,
+                frame,
+                len,
+                headroom,
+                taken: 0,
+                registers: state.registers.as_mut_ptr(),
+                parsed: 0,
+                length: 0,
+                sink: 0,
+                tables: state.tables.direct().as_ptr(),
+                key: state.code_key.as_mut_ptr(),
+                bytes: state.code_bytes.as_mut_ptr(),
+                inputs: [0; INPUTS],
+            },
+            program,
+            state,
+            packet,
+            now,
+            tracer: NoTrace,
+        }
     }
 
     #[inline]
@@ -301,6 +316,8 @@ impl<'a> Call<'a> {
         let parsed = self.head.parsed as usize;
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
+        // SAFETY: `room` made sure that there are as many, and nothing else uses the vector while code runs.
+        let slots = unsafe { std::slice::from_raw_parts_mut(self.head.slots, self.program.capacity) };
         let run = Run {
             program: self.program,
             state: &mut *self.state,
@@ -312,7 +329,7 @@ impl<'a> Call<'a> {
             tracer: &mut self.tracer,
             open: None,
         };
-        (run, &mut phv.slots)
+        (run, slots)
     }
 }
 

@@ -79,6 +79,10 @@ pub(crate) struct CallHead {
     pub frame: *mut u8,
     /// Bytes of the frame that are kept.
     pub len: u64,
+    /// Free bytes in front of the frame.
+    pub headroom: u64,
+    /// Number of these that the frame has taken.
+    pub taken: u64,
     /// The cells of all register arrays.
     pub registers: *mut u64,
     /// Bytes that the parser consumed.

@@ -169,12 +169,41 @@ impl Gen<'_, '_> {
         let on = self.b.create_block();
         self.branch(moved, slow, on);
         self.at(on);
+        let first = self.chain_block(new, (index, at))?;
+        let (inside, outside) = (self.b.create_block(), self.cold());
+        let parsed = self.load_call(types::I64, offset_of!(CallHead, parsed));
+        let more = self.b.ins().isub(total, parsed);
+        let headroom = self.load_call(types::I64, offset_of!(CallHead, headroom));
+        // A frame that becomes shorter seems to need more than there ever is.
+        let fits = self.compare(IntCC::UnsignedLessThanOrEqual, more, headroom);
+        self.branch(fits, inside, outside);
+        self.at(inside);
+        let frame = self.b.ins().isub(self.frame, more);
+        self.move_front(frame, at)?;
+        self.store_call(more, offset_of!(CallHead, taken));
+        self.b.def_var(new_frame, frame);
+        self.goto(first);
+        self.at(outside);
         let front = self.imm(u64::from(at));
         let call = self.helper(self.helpers.grow, &[front, total], 1);
         let frame = self.result(call, 0);
         self.b.def_var(new_frame, frame);
-        let first = self.chain_block(new, (index, at))?;
         self.goto(first);
+        Ok(())
+    }
+
+    /// Copies the first `bytes` bytes of the frame to where it begins from now on: earlier, so the first ones go first.
+    fn move_front(&mut self, frame: Value, bytes: u32) -> Result<(), Unsupported> {
+        let sizes = [(types::I8X16, 16), (types::I64, 8), (types::I32, 4), (types::I16, 2), (types::I8, 1)];
+        let mut from = 0;
+        for (ty, size) in sizes {
+            while from + size <= bytes {
+                let offset = self.check(from, size)?;
+                let value = self.b.ins().load(ty, FRAME, self.frame, offset);
+                self.b.ins().store(FRAME, value, frame, offset);
+                from += size;
+            }
+        }
         Ok(())
     }
 

@@ -14,7 +14,8 @@
 //! - Slots of the header vector, at constant offsets below the program's number of slots, and the words that a packet
 //!   carries, at those below their number.
 //! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the packet says.
-//!   The pipeline runs code only on buffers of at least as many bytes.
+//!   The pipeline runs code only on buffers of at least as many bytes. A frame that grows at the front takes free bytes in
+//!   front of it if a comparison with their number says that they are enough.
 //! - Register cells: an index is compared with the size of its array, or cut to its number of bits if that is a power of
 //!   two, and arrays are checked against the memory of all.
 //! - Rows of a table: as many words as the table's definition says, which is what the helpers return. Tables with small
