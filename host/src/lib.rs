@@ -28,6 +28,7 @@ pub mod own_record;
 pub mod parameter;
 pub mod policy;
 mod priority;
+pub mod ring;
 pub mod scheme;
 pub mod schemes;
 mod slab;

@@ -7,11 +7,11 @@ use crate::config::{ConfigError, HostConfig, Resolved};
 use crate::event::{
     Announcement, FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit,
 };
+use crate::ring::Ring;
 use crate::stats::{DropReason, HostStats};
 use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
 use crate::wire::{FrameView, Kind, MAX_HEAD, POLICY_GROUP};
 use policy::Part;
-use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
@@ -34,7 +34,7 @@ pub struct Host {
     inbound: Inbound,
     control: ControlQueue,
     policy: Option<Box<Part>>,
-    events: VecDeque<HostEvent>,
+    events: Ring<HostEvent>,
     stats: HostStats,
 }
 
@@ -52,7 +52,7 @@ impl Host {
             inbound: Inbound::new(&config, &resolved),
             control: ControlQueue::new(config.transport.control_queue),
             policy: Part::new(&config),
-            events: VecDeque::new(),
+            events: Ring::new(),
             stats: HostStats::default(),
             resolved,
             config,
@@ -166,7 +166,7 @@ impl Host {
     /// Returns the next event, oldest first.
     #[inline]
     pub fn poll_event(&mut self) -> Option<HostEvent> {
-        if self.events.is_empty() { None } else { self.events.pop_front() }
+        self.events.pop_front()
     }
 
     /// Returns a flow as it is now; `None` once it is finished.

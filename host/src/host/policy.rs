@@ -5,11 +5,11 @@ use super::fit::fits;
 use crate::config::HostConfig;
 use crate::event::{HostEvent, PolicyEvent, Transmit};
 use crate::policy::{Comparison, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError};
+use crate::ring::Ring;
 use crate::stats::DropReason;
 use crate::wire::{
     Ecn, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
 };
-use std::collections::VecDeque;
 use weir_units::Time;
 
 /// The state of a host that takes part in policies.
@@ -232,6 +232,6 @@ impl Host {
     }
 }
 
-fn say(events: &mut VecDeque<HostEvent>, event: PolicyEvent) {
+fn say(events: &mut Ring<HostEvent>, event: PolicyEvent) {
     events.push_back(HostEvent::Policy(event));
 }

@@ -6,11 +6,11 @@ use super::outbound::Outbound;
 use super::subflow::{Acked, stamp};
 use crate::event::HostEvent;
 use crate::law::GRANT_UNIT_BPS;
+use crate::ring::Ring;
 use crate::scheme::{AckEvent, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
 use crate::wire::{Flags, FrameView, Kind};
-use std::collections::VecDeque;
 use weir_units::{Bandwidth, Bytes, Time};
 
 impl Outbound {
@@ -20,7 +20,7 @@ impl Outbound {
         now: Time,
         frame: &FrameView<'_>,
         stats: &mut HostStats,
-        events: &mut VecDeque<HostEvent>,
+        events: &mut Ring<HostEvent>,
     ) -> Result<(), DropReason> {
         let weir = &frame.weir;
         let kind = weir.kind();
@@ -80,7 +80,7 @@ impl Outbound {
         Ok(())
     }
 
-    fn finish(&mut self, now: Time, slot: u32, events: &mut VecDeque<HostEvent>) {
+    fn finish(&mut self, now: Time, slot: u32, events: &mut Ring<HostEvent>) {
         let Some((key, message)) = self.remove(slot) else { return };
         events.push_back(HostEvent::FlowFinished {
             flow: crate::FlowId(key),

@@ -6,6 +6,7 @@ use super::unwrap_seq;
 use crate::config::{HostConfig, Resolved};
 use crate::event::{HostEvent, InboundView};
 use crate::law::PortLaw;
+use crate::ring::Ring;
 use crate::scheme::{DataEvent, Feedback, MAX_SUBFLOWS, Receiver, Recovery, TelemetryOn};
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
@@ -156,7 +157,7 @@ impl Inbound {
         frame: &FrameView<'_>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
-        events: &mut VecDeque<HostEvent>,
+        events: &mut Ring<HostEvent>,
     ) -> Result<(), DropReason> {
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);

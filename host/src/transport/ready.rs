@@ -2,19 +2,19 @@
 //! (Dart's Pri-Q), and all others. Each has a priority class of its own in the switches, which PFC may pause.
 
 use crate::priority::Priority;
-use std::collections::VecDeque;
+use crate::ring::Ring;
 
 /// Round robin within each queue.
 #[derive(Debug)]
 pub(super) struct ReadyQueues<T> {
-    rings: [VecDeque<T>; Priority::ALL.len()],
+    rings: [Ring<T>; Priority::ALL.len()],
     /// As it was when the NIC last asked.
     paused: [bool; Priority::ALL.len()],
 }
 
 impl<T> ReadyQueues<T> {
     pub fn new() -> ReadyQueues<T> {
-        ReadyQueues { rings: [VecDeque::new(), VecDeque::new()], paused: [false; Priority::ALL.len()] }
+        ReadyQueues { rings: [Ring::new(), Ring::new()], paused: [false; Priority::ALL.len()] }
     }
 
     pub fn push(&mut self, priority: Priority, waits: T) {
@@ -36,6 +36,6 @@ impl<T> ReadyQueues<T> {
         self.rings
             .iter_mut()
             .zip(self.paused)
-            .find_map(|(ring, paused)| if paused || ring.is_empty() { None } else { ring.pop_front() })
+            .find_map(|(ring, paused)| if paused { None } else { ring.pop_front() })
     }
 }

@@ -3,7 +3,7 @@
 
 use crate::events::{Event, EventQueue};
 use crate::fault::{Fault, Lost};
-use std::collections::VecDeque;
+use weir_host::ring::Ring;
 use weir_switch::packet::Packet;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -82,14 +82,14 @@ pub enum Place {
 }
 
 /// Frames of one kind that leave a transmitter in one window, in order.
-pub type Batch<T> = VecDeque<Flight<T>>;
+pub type Batch<T> = Ring<Flight<T>>;
 
 /// Frames of one kind on a wire.
 pub struct Lane<T> {
     /// The first of them; there are none only if there are none at all.
     flying: Batch<T>,
     /// The others, as they were handed over: frames are not copied from one memory to another.
-    later: VecDeque<Batch<T>>,
+    later: Ring<Batch<T>>,
     /// Time at which the last one arrived, and the place in the order of events that its successor has if it was on the wire
     /// by then.
     heir: Option<(Time, u64)>,
@@ -97,7 +97,7 @@ pub struct Lane<T> {
 
 impl<T> Default for Lane<T> {
     fn default() -> Lane<T> {
-        Lane { flying: VecDeque::new(), later: VecDeque::new(), heir: None }
+        Lane { flying: Ring::new(), later: Ring::new(), heir: None }
     }
 }
 
@@ -150,7 +150,6 @@ impl<T> Lane<T> {
     ) -> Option<T> {
         let flight = self.flying.pop_front()?;
         if self.flying.is_empty()
-            && !self.later.is_empty()
             && let Some(next) = self.later.pop_front()
         {
             recycle(std::mem::replace(&mut self.flying, next), empty);
@@ -174,12 +173,10 @@ impl<T> Lane<T> {
 }
 
 /// Keeps the memory of a batch for the next.
-fn recycle<T>(mut batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
+fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
     /// More than a process mostly needs in a window.
     const KEPT: usize = 16;
     if batch.capacity() > 0 && empty.len() < KEPT {
-        // It begins at the front of its memory again, which the caches still have.
-        batch.clear();
         empty.push(batch);
     }
 }

@@ -246,7 +246,8 @@ impl Network {
             }
             if let Some(first) = out.left_pfc.front() {
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
-                mail.pfc.extend(out.left_pfc.drain(..).map(|flight| (out.wire, flight)));
+                let flights = std::iter::from_fn(|| out.left_pfc.pop_front());
+                mail.pfc.extend(flights.map(|flight| (out.wire, flight)));
             }
         }
         self.note_next(process);

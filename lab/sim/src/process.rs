@@ -17,6 +17,7 @@ use crate::worker::{Outbox, Worker};
 use std::collections::{BTreeMap, VecDeque};
 use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::slowdown::FirstSlowdown;
+use weir_host::ring::Ring;
 use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
 use weir_host::{Announcement, FlowId, FlowSpec, Host, HostEvent, Transmit};
 use weir_switch::engine::Switch;
@@ -39,7 +40,7 @@ pub struct Nic {
     /// Time of the pending `Wake`. An earlier one replaces it; a later one is stale.
     wake: Option<Time>,
     /// Frames of an attacker at this host, which leave before the host's.
-    injected: VecDeque<Vec<u8>>,
+    injected: Ring<Vec<u8>>,
     /// The last POLICY frames that came by, if an attacker listens.
     pub heard: Option<VecDeque<Vec<u8>>>,
 }
@@ -47,7 +48,7 @@ pub struct Nic {
 impl Nic {
     /// A host that sends by the transmitter of this index.
     pub fn new(ix: HostIx, host: Host, out: u32) -> Nic {
-        Nic { ix, host, out, paused: 0, wake: None, injected: VecDeque::new(), heard: None }
+        Nic { ix, host, out, paused: 0, wake: None, injected: Ring::new(), heard: None }
     }
 }
 
@@ -430,9 +431,7 @@ impl Process {
             Place::Host(host) => {
                 let nic = &mut self.nics[host as usize];
                 let mut packet = worker.pool.get();
-                if !nic.injected.is_empty()
-                    && let Some(frame) = nic.injected.pop_front()
-                {
+                if let Some(frame) = nic.injected.pop_front() {
                     packet.set_bytes(&frame);
                 } else {
                     let mut sent = Transmit::Nothing;
@@ -517,10 +516,10 @@ impl Process {
     fn deliver_here(&mut self, index: u32) {
         let out = &mut self.outs[index as usize];
         let (number, wire) = (out.wire, &mut self.ins[out.wire as usize]);
-        for flight in out.left.drain(..) {
+        while let Some(flight) = out.left.pop_front() {
             wire.frames.deliver(flight, Event::Arrive(number), &mut self.queue);
         }
-        for flight in out.left_pfc.drain(..) {
+        while let Some(flight) = out.left_pfc.pop_front() {
             wire.pfc.deliver(flight, Event::Pfc(number), &mut self.queue);
         }
     }

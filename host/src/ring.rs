@@ -1,0 +1,108 @@
+//! First-in-first-out queues that every packet passes. `VecDeque`'s operations are calls; these are inlined.
+
+/// A queue. Its memory grows with its contents and is kept.
+#[derive(Clone, Debug)]
+pub struct Ring<T> {
+    /// A power of two of places, or none.
+    places: Vec<Option<T>>,
+    head: usize,
+    len: usize,
+}
+
+impl<T> Default for Ring<T> {
+    fn default() -> Ring<T> {
+        Ring { places: Vec::new(), head: 0, len: 0 }
+    }
+}
+
+impl<T> Ring<T> {
+    /// Places that a queue has as soon as something is in it.
+    const FEWEST: usize = 4;
+
+    /// Returns an empty queue, which has no memory.
+    pub fn new() -> Ring<T> {
+        Ring::default()
+    }
+
+    /// Returns whether nothing is in it.
+    #[inline]
+    pub fn is_empty(&self) -> bool {
+        self.len == 0
+    }
+
+    /// Returns the number of items in it.
+    #[inline]
+    pub fn len(&self) -> usize {
+        self.len
+    }
+
+    /// Returns the number of items that it has memory for.
+    pub fn capacity(&self) -> usize {
+        self.places.len()
+    }
+
+    /// Returns the oldest item.
+    #[inline]
+    pub fn front(&self) -> Option<&T> {
+        self.places.get(self.head)?.as_ref()
+    }
+
+    /// Adds an item.
+    #[inline]
+    pub fn push_back(&mut self, item: T) {
+        if self.len == self.places.len() {
+            self.grow();
+        }
+        let place = (self.head + self.len) & (self.places.len() - 1);
+        self.places[place] = Some(item);
+        self.len += 1;
+    }
+
+    /// Takes the oldest item.
+    #[inline]
+    pub fn pop_front(&mut self) -> Option<T> {
+        let item = self.places.get_mut(self.head)?.take()?;
+        self.len -= 1;
+        // An empty queue begins at the front of its memory again, which the caches still have.
+        self.head = if self.len == 0 { 0 } else { (self.head + 1) & (self.places.len() - 1) };
+        Some(item)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn grow(&mut self) {
+        self.places.rotate_left(self.head);
+        self.head = 0;
+        let places = (2 * self.places.len()).max(Self::FEWEST);
+        self.places.resize_with(places, || None);
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::collections::VecDeque;
+
+    #[test]
+    fn it_is_a_queue_however_it_grows() {
+        let (mut ring, mut model, mut next) = (Ring::new(), VecDeque::new(), 0_u32);
+        for round in 0..200_u32 {
+            for _ in 0..round * 7 % 23 {
+                ring.push_back(next);
+                model.push_back(next);
+                next += 1;
+            }
+            for _ in 0..round * 5 % 19 {
+                assert_eq!(ring.front(), model.front());
+                assert_eq!(ring.pop_front(), model.pop_front());
+            }
+            assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
+        }
+        while let Some(item) = model.pop_front() {
+            assert_eq!(ring.pop_front(), Some(item));
+        }
+        assert_eq!(ring.front(), None);
+        assert_eq!(ring.pop_front(), None);
+        assert!(ring.capacity().is_power_of_two());
+    }
+}
