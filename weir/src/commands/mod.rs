@@ -220,6 +220,25 @@ mod tests {
         CommandLine::describe(&Catalogue::builtin()).debug_assert();
     }
 
+    /// Only what simulates here starts the program anew.
+    #[test]
+    fn commands_that_simulate_are_known() {
+        for (line, simulates) in [
+            ("run x.yaml", true),
+            ("run x.yaml --check", false),
+            ("run x.yaml --on mininet", false),
+            ("sweep x.yaml", true),
+            ("sweep x.yaml --engine slurm", false),
+            ("sweep x.yaml --engine ray", false),
+            ("results", true),
+            ("schemes", false),
+        ] {
+            let words = ["weir"].into_iter().chain(line.split(' '));
+            let parsed = CommandLine::try_parse_from(words).unwrap();
+            assert_eq!(parsed.runs_in_virtual_time(), simulates, "{line}");
+        }
+    }
+
     #[test]
     fn help_reads_well() {
         let mut cli = CommandLine::describe(&Catalogue::builtin()).term_width(80);
