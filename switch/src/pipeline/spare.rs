@@ -1,9 +1,10 @@
 //! Header vectors that no packet has now.
 //!
-//! With a vector for each of thousands of packets in flight, none would be in the cache when it is needed. Machine code
-//! therefore has one for each switch, and packets in queues carry only the words that egress reads. The interpreter leaves
-//! vectors with packets in queues; such a packet returns its vector when it leaves, and the next one that arrives, at any
-//! switch, takes the one that was used last. This is memory, not state: a packet's processing does not depend on the vector's earlier contents.
+//! With a vector for each of thousands of packets in queues, none would be in the cache when it is needed. Machine code
+//! therefore has one for each switch, and packets in queues carry only the words that egress reads. With the interpreter,
+//! and with programs that carry much, a packet in a queue has a vector, which it returns when it leaves: the next one that
+//! arrives, at any switch, takes the vector that was used last. This is memory, not state: a packet's processing does not
+//! depend on the vector's earlier contents.
 
 use crate::packet::Slots;
 use crate::program::Program;

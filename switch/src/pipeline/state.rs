@@ -33,7 +33,8 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Number of actions that were aborted because they exceeded the budget of jumps.
     pub runaways: u64,
-    /// The header vector that the last packet had, if no packet has it now.
+    /// The header vector that machine code works on; with the interpreter the one that the last packet had, unless a packet
+    /// has it now.
     pub spare: Slots,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
