@@ -53,7 +53,7 @@ pub struct VirtualTime {
     pub share_from: u64,
     /// Measures the work of each process, and has each scheme run on one thread.
     pub forecast: Option<Arc<Mutex<Forecast>>>,
-    /// Keeps the paths of a sample of packets ([`SchemeTrace::packets`]).
+    /// Keeps the paths of a sample of packets ([`SchemeTrace::packets`](weir_experiment::results::SchemeTrace::packets)).
     pub packets: bool,
 }
 
