@@ -47,6 +47,12 @@ impl<T> Ring<T> {
         self.places.get(self.head)?.as_ref()
     }
 
+    /// Returns the place of the item behind `others` others, without looking at it: it may not be in the caches.
+    #[inline]
+    pub fn place(&self, others: usize) -> Option<&Option<T>> {
+        self.places.get((self.head + others) & self.places.len().wrapping_sub(1))
+    }
+
     /// Adds an item.
     #[inline]
     pub fn push_back(&mut self, item: T) {
@@ -97,6 +103,9 @@ mod tests {
                 assert_eq!(ring.pop_front(), model.pop_front());
             }
             assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
+            for (others, item) in model.iter().enumerate() {
+                assert_eq!(ring.place(others), Some(&Some(*item)));
+            }
         }
         while let Some(item) = model.pop_front() {
             assert_eq!(ring.pop_front(), Some(item));

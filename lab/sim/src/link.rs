@@ -5,6 +5,7 @@ use crate::events::{Event, EventQueue};
 use crate::fault::{Fault, Lost};
 use weir_host::ring::Ring;
 use weir_switch::packet::Packet;
+use weir_switch::prefetch::prefetch;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
@@ -106,6 +107,21 @@ impl<T> Lane<T> {
     #[inline]
     pub fn first(&self) -> Option<&T> {
         self.flying.front().map(|flight| &flight.what)
+    }
+
+    /// Fetches what follows the next frames: their sender's processor wrote it, so that it is in no cache of this one.
+    #[inline]
+    pub fn prefetch(&self) {
+        /// Frames between the next that arrives and the one that is fetched.
+        const AHEAD: usize = 2;
+        let place = if self.flying.len() > AHEAD {
+            self.flying.place(AHEAD)
+        } else {
+            self.later.front().and_then(|batch| batch.place(0))
+        };
+        if let Some(place) = place {
+            prefetch(place);
+        }
     }
 
     /// Returns whether no frame is on the wire.

@@ -280,6 +280,7 @@ impl Process {
         if let Some(next) = wire.frames.first() {
             next.prefetch();
         }
+        wire.frames.prefetch();
         match wire.fault {
             None => self.take(index, packet, worker),
             Some(_) => self.arrive_with_faults(index, packet, worker),
