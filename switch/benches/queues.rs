@@ -37,7 +37,7 @@ fn queues(criterion: &mut Criterion) {
         criterion.bench_function(&format!("enqueue and dequeue, {name}"), |bencher| {
             bencher.iter(|| {
                 n = n.wrapping_add(1);
-                let departure = manager.dequeue(Time::ZERO, black_box(n % PORTS)).unwrap();
+                let departure = manager.dequeue(Time::ZERO, black_box(n % PORTS), |_| ()).unwrap();
                 let admitted = manager.enqueue(Time::ZERO, arrival(n), departure.item);
                 black_box(admitted.is_ok())
             });

@@ -33,7 +33,7 @@ pub use entry::{
 pub use io::{ClonedPacket, Digest, Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
 pub use trace::{NoTrace, Tracer};
 
-use crate::packet::{Packet, Slots};
+use crate::packet::Packet;
 use crate::program::{Program, SESSION_SET, low_bits};
 pub(crate) use native::Outcome;
 use parse::Frame;
@@ -355,18 +355,19 @@ fn take_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     }
 }
 
-/// Returns a header vector that may hold anything.
+/// Gives a packet a header vector, which may hold anything, unless it has one: that of the switch, else a spare one.
 #[inline]
-fn vector(program: &Program, state: &mut State) -> Slots {
-    if state.spare.are_of(program.stamp) { state.spare.take() } else { spare::take(program) }
+fn give_vector(program: &Program, state: &mut State, packet: &mut Packet) {
+    if !packet.phv.slots.are_of(program.stamp) {
+        let of_switch = state.spare.are_of(program.stamp);
+        packet.phv.slots = if of_switch { state.spare.take() } else { spare::take(program) };
+    }
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
 fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
     begin(packet);
-    if !packet.phv.slots.are_of(program.stamp) {
-        packet.phv.slots = vector(program, state);
-    }
+    give_vector(program, state, packet);
     packet.phv.slots[..program.vars].fill(0);
 }
 

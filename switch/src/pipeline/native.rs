@@ -16,7 +16,9 @@
 use super::exec::Run;
 use super::hash::{self, Payload};
 use super::state::State;
-use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, spare, take_vector, vector};
+use super::{
+    EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, give_vector, spare, take_vector,
+};
 use crate::packet::Packet;
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
@@ -47,8 +49,8 @@ pub(super) fn ingress(
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
     let Some(native) = program.native().filter(|_| !packet.phv.returned) else { return Outcome::Interpret };
-    if native.in_vector && !packet.phv.slots.are_of(program.stamp) {
-        packet.phv.slots = vector(program, state);
+    if native.in_vector {
+        give_vector(program, state, packet);
     }
     let len = begin(packet);
     let drop_port = u64::from(state.drop_port);
@@ -159,13 +161,6 @@ pub(super) fn egress(
 fn let_go(program: &Program, state: &mut State, packet: &mut Packet) {
     if !packet.phv.slots.is_empty() {
         take_vector(program, state, packet);
-    }
-}
-
-/// Gives a packet the switch's header vector, unless it has one of its own.
-fn give_vector(program: &Program, state: &mut State, packet: &mut Packet) {
-    if !packet.phv.slots.are_of(program.stamp) {
-        packet.phv.slots = vector(program, state);
     }
 }
 

@@ -299,14 +299,9 @@ impl<T> TrafficManager<T> {
     }
 
     /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
-    /// by weight whose turn it is.
-    pub fn dequeue(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
-        self.dequeue_and(now, port, |_| ())
-    }
-
-    /// Takes a packet as [`Self::dequeue`] does, and shows the next of its queue to `ahead`.
+    /// by weight whose turn it is. The packet behind it in its queue is shown to `ahead`.
     #[inline(always)]
-    pub fn dequeue_and(&mut self, now: Time, port: u16, ahead: impl FnOnce(&T)) -> Option<Departure<T>> {
+    pub fn dequeue(&mut self, now: Time, port: u16, ahead: impl FnOnce(&T)) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
         let (mut priority, due) = self.next(slot, now)?;
         if due > now {

@@ -6,6 +6,12 @@ use weir_units::Bandwidth;
 const PORTS: u16 = 4;
 const PRIORITIES: u8 = 3;
 
+impl<T> TrafficManager<T> {
+    fn take(&mut self, now: Time, port: u16) -> Option<Departure<T>> {
+        self.dequeue(now, port, |_| ())
+    }
+}
+
 #[derive(Clone, Debug)]
 enum Op {
     Enqueue(Arrival),
@@ -162,7 +168,7 @@ fn check_enqueue(
 }
 
 fn check_dequeue(tm: &mut TrafficManager<u64>, model: &mut Model, port: u16) -> Result<(), TestCaseError> {
-    let departure = tm.dequeue(Time::ZERO, port);
+    let departure = tm.take(Time::ZERO, port);
     let expected = if port < PORTS { model.sendable(port) } else { None };
     let Some(priority) = expected else {
         prop_assert!(departure.is_none());
@@ -194,7 +200,7 @@ proptest! {
         for op in ops {
             match op {
                 Op::Enqueue(at) => drop(tm.enqueue(Time::ZERO, at, 0)),
-                Op::Dequeue(port) => drop(tm.dequeue(Time::ZERO, port)),
+                Op::Dequeue(port) => drop(tm.take(Time::ZERO, port)),
                 Op::SetPaused(port, priority, on) => drop(tm.set_paused(port, priority, on)),
             }
         }
@@ -202,7 +208,7 @@ proptest! {
         let stuck: BTreeSet<_> = classes().filter(|&(port, class)| tm.is_held(port, class)).collect();
         let foretold = tm.stays_paused(|port, class| stuck.contains(&(port, class)));
         for port in 0..PORTS {
-            while tm.dequeue(Time::ZERO, port).is_some() {}
+            while tm.take(Time::ZERO, port).is_some() {}
         }
         let left: Vec<_> = classes().filter(|&(port, class)| tm.pauses(port, class)).collect();
         prop_assert!(foretold.iter().all(|it| left.contains(it)), "{foretold:?} {left:?}");
@@ -227,7 +233,7 @@ fn a_packet_is_charged_to_the_class_it_came_in() {
     assert!(tm.enqueue(Time::ZERO, at, ()).unwrap().pause);
     assert!(tm.pauses(0, 0) && !tm.pauses(0, 3));
     assert_eq!(tm.waiting(1, 3).map(|(_, charged)| charged).collect::<Vec<_>>(), [Some((0, 0))]);
-    assert_eq!(tm.dequeue(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
+    assert_eq!(tm.take(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
     assert!(!tm.pauses(0, 0));
 }
 
@@ -257,7 +263,7 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
             if tm.enqueue(Time::ZERO, at, ()).is_ok_and(|admitted| admitted.pause) {
                 *budget = Some(slack);
             }
-        } else if let Some(departure) = tm.dequeue(Time::ZERO, egress)
+        } else if let Some(departure) = tm.take(Time::ZERO, egress)
             && let Some((port, _)) = departure.resume
         {
             left[usize::from(port)] = None;
@@ -304,14 +310,14 @@ fn a_packet_rate_is_kept_although_polls_are_late() {
         tm.enqueue(Time::from_us(5), to(1, 0), n).unwrap();
     }
     assert_eq!(tm.next_ready(1), Some(Time::ZERO));
-    assert_eq!(tm.dequeue(Time::from_us(5), 1).unwrap().item, 0);
+    assert_eq!(tm.take(Time::from_us(5), 1).unwrap().item, 0);
     assert_eq!(tm.next_ready(1), Some(Time::from_us(15)));
-    assert!(tm.dequeue(Time::from_us(14), 1).is_none());
+    assert!(tm.take(Time::from_us(14), 1).is_none());
     // 9 us late: the packet after it is due where it would have been anyway.
-    assert_eq!(tm.dequeue(Time::from_us(24), 1).unwrap().item, 1);
+    assert_eq!(tm.take(Time::from_us(24), 1).unwrap().item, 1);
     assert_eq!(tm.next_ready(1), Some(Time::from_us(25)));
     // Much later: at most the bound is made good, not the whole pause.
-    assert_eq!(tm.dequeue(Time::from_ms(50), 1).unwrap().item, 2);
+    assert_eq!(tm.take(Time::from_ms(50), 1).unwrap().item, 2);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(30) + Time::from_us(10)));
 }
 
@@ -320,7 +326,7 @@ fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
     let mut tm = two_ports(Rate::Bits(Bandwidth::from_mbps(10)));
     tm.enqueue(Time::ZERO, to(1, 7), 0).unwrap();
     tm.enqueue(Time::ZERO, to(1, 7), 1).unwrap();
-    assert_eq!(tm.dequeue(Time::ZERO, 1).unwrap().item, 0);
+    assert_eq!(tm.take(Time::ZERO, 1).unwrap().item, 0);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
 
     assert!(tm.set_rate(1, Rate::Unlimited) && tm.set_queue_rate(1, 7, Rate::Packets(10)));
@@ -329,9 +335,9 @@ fn a_bit_rate_serialises_and_a_queue_rate_lets_others_pass() {
         tm.enqueue(Time::from_ms(1), to(1, 0), 3).unwrap().ready,
         "the port waits for the rate of the other queue"
     );
-    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 3);
+    assert_eq!(tm.take(Time::from_ms(1), 1).unwrap().item, 3);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(100)));
-    assert_eq!(tm.dequeue(Time::from_ms(100), 1).unwrap().item, 1);
+    assert_eq!(tm.take(Time::from_ms(100), 1).unwrap().item, 1);
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(200)));
     assert!(!tm.set_rate(9, Rate::Unlimited) && !tm.set_queue_rate(1, 8, Rate::Unlimited));
 }
@@ -342,12 +348,12 @@ fn the_highest_priority_that_is_due_goes_first_whatever_was_due_before_it() {
     for priority in 0..3 {
         tm.set_queue_rate(1, priority, Rate::Packets(1_000));
         tm.enqueue(Time::ZERO, to(1, priority), u32::from(priority)).unwrap();
-        assert_eq!(tm.dequeue(Time::from_us(u64::from(priority)), 1).unwrap().priority, priority);
+        assert_eq!(tm.take(Time::from_us(u64::from(priority)), 1).unwrap().priority, priority);
         tm.enqueue(Time::from_us(9), to(1, priority), 0).unwrap();
     }
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(1)));
-    assert!(tm.dequeue(Time::from_us(999), 1).is_none());
-    let order: Vec<u8> = (0..3).map(|_| tm.dequeue(Time::from_us(1_010), 1).unwrap().priority).collect();
+    assert!(tm.take(Time::from_us(999), 1).is_none());
+    let order: Vec<u8> = (0..3).map(|_| tm.take(Time::from_us(1_010), 1).unwrap().priority).collect();
     assert_eq!(order, [2, 1, 0]);
 }
 
@@ -357,7 +363,7 @@ fn a_change_of_the_rate_lets_no_packet_go_early() {
     for n in 0..3 {
         tm.enqueue(Time::ZERO, to(1, 0), n).unwrap();
     }
-    assert_eq!(tm.dequeue(Time::from_ms(1), 1).unwrap().item, 0);
+    assert_eq!(tm.take(Time::from_ms(1), 1).unwrap().item, 0);
     tm.set_queue_rate(1, 0, Rate::Packets(10));
     assert_eq!(tm.next_ready(1), Some(Time::from_ms(101)));
     tm.set_queue_rate(1, 0, Rate::Packets(10));
@@ -375,9 +381,9 @@ fn levels_and_depths_are_what_a_sampler_sees() {
         tm.enqueue(Time::from_us(n), to(1, 3), n as u32).unwrap();
     }
     tm.enqueue(Time::from_us(3), to(1, 5), 3).unwrap();
-    let high = tm.dequeue(Time::from_us(9), 1).unwrap();
+    let high = tm.take(Time::from_us(9), 1).unwrap();
     assert_eq!((high.item, high.enqueue_depth, high.dequeue_depth), (3, 0, 0));
-    let first = tm.dequeue(Time::from_us(9), 1).unwrap();
+    let first = tm.take(Time::from_us(9), 1).unwrap();
     assert_eq!((first.item, first.enqueue_depth, first.dequeue_depth), (0, 0, 2));
     assert_eq!(first.enqueued, Time::ZERO);
     assert_eq!(tm.port_level(1), Level { packets: 2, bytes: 2_500, peak_bytes: 5_000 });
@@ -403,7 +409,7 @@ fn shares(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64
         }
     }
     for _ in 0..rounds {
-        let gone = tm.dequeue(Time::ZERO, 1).unwrap();
+        let gone = tm.take(Time::ZERO, 1).unwrap();
         sent[usize::from(gone.priority)] += u64::from(gone.len);
         tm.enqueue(Time::ZERO, Arrival { len: gone.len, ..to(1, gone.priority) }, 0).unwrap();
     }
@@ -431,7 +437,7 @@ fn queues_with_weights_are_between_the_highest_and_the_lowest() {
     for priority in [0, 1, 2, 3, 0, 1, 2, 3] {
         tm.enqueue(Time::ZERO, to(1, priority), 0).unwrap();
     }
-    let order: Vec<u8> = std::iter::from_fn(|| tm.dequeue(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    let order: Vec<u8> = std::iter::from_fn(|| tm.take(Time::ZERO, 1)).map(|gone| gone.priority).collect();
     assert_eq!((&order[..2], &order[6..]), (&[3, 3][..], &[0, 0][..]));
     // One that is paused, or has no rate left, takes no part.
     let mut tm = weighted(&[1, 1, 1]);
@@ -441,7 +447,7 @@ fn queues_with_weights_are_between_the_highest_and_the_lowest() {
     }
     tm.set_paused(1, 3, true);
     tm.set_queue_rate(1, 2, Rate::Packets(1_000));
-    let order: Vec<u8> = std::iter::from_fn(|| tm.dequeue(Time::ZERO, 1)).map(|gone| gone.priority).collect();
+    let order: Vec<u8> = std::iter::from_fn(|| tm.take(Time::ZERO, 1)).map(|gone| gone.priority).collect();
     assert_eq!(order.iter().filter(|&&priority| priority == 1).count(), 2, "{order:?}");
     assert_eq!(order.iter().filter(|&&priority| priority == 2).count(), 1, "{order:?}");
     assert!(!order.contains(&3));
