@@ -2,6 +2,7 @@
 //! are made.
 
 use super::format;
+use std::collections::BTreeMap;
 use weir_experiment::results::{Results, SchemeSummary, Summary};
 
 /// Something that is measured for every scheme.
@@ -85,21 +86,18 @@ pub fn port_name(results: &Results, port: &str) -> String {
 
 /// Returns all ports that sent something, the most congested first.
 pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
-    let mut ports: Vec<(&str, f64, f64)> = Vec::new();
+    let mut ports: BTreeMap<&str, (f64, f64)> = BTreeMap::new();
     for scheme in summary.schemes.values() {
         for (port, queue) in &scheme.queues {
-            let utilisation = scheme.utilisation.get(port).copied().unwrap_or(0.0);
-            match ports.iter_mut().find(|(name, ..)| name == port) {
-                Some((_, q, u)) => {
-                    *q += queue.mean_bytes;
-                    *u += utilisation;
-                }
-                None => ports.push((port, queue.mean_bytes, utilisation)),
-            }
+            let (queues, utilisations) = ports.entry(port).or_default();
+            *queues += queue.mean_bytes;
+            *utilisations += scheme.utilisation.get(port).copied().unwrap_or(0.0);
         }
     }
-    ports.sort_by(|a, b| b.1.total_cmp(&a.1).then(b.2.total_cmp(&a.2)).then(a.0.cmp(b.0)));
-    ports.into_iter().map(|(port, ..)| port).collect()
+    let mut ports: Vec<_> = ports.into_iter().collect();
+    // Stable: equals are in the order of their names.
+    ports.sort_by(|(_, a), (_, b)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
+    ports.into_iter().map(|(port, _)| port).collect()
 }
 
 const KB: f64 = 1e3;

@@ -15,6 +15,7 @@ pub use utilisation::carried;
 
 use super::chart::{Line, Picture};
 use super::metrics::ports_by_congestion;
+use std::collections::{HashMap, HashSet};
 use time::TimeAxis;
 use weir_experiment::results::{PortSeries, Results, SchemeTrace};
 
@@ -101,15 +102,12 @@ pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
 
 /// Returns the observed ports, the most congested first.
 fn observed_ports(results: &Results, schemes: &[Scheme<'_>]) -> Vec<String> {
-    let rank = ports_by_congestion(&results.summary);
-    let mut ports: Vec<&str> = Vec::new();
-    for port in schemes.iter().flat_map(|s| &s.trace.ports) {
-        if !ports.contains(&port.port.as_str()) {
-            ports.push(&port.port);
-        }
-    }
+    let ranks: HashMap<&str, usize> = ports_by_congestion(&results.summary).into_iter().zip(0..).collect();
+    let all = schemes.iter().flat_map(|s| &s.trace.ports).map(|port| port.port.as_str());
+    let mut seen = HashSet::new();
+    let mut ports: Vec<&str> = all.filter(|port| seen.insert(*port)).collect();
     // A port that never sent comes last.
-    ports.sort_by_key(|port| rank.iter().position(|p| p == port).unwrap_or(rank.len()));
+    ports.sort_by_key(|port| ranks.get(port).copied().unwrap_or(usize::MAX));
     ports.into_iter().map(str::to_owned).collect()
 }
 
