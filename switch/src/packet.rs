@@ -1,6 +1,6 @@
 //! A frame inside the switch, and the pool its box comes from.
 
-use crate::prefetch::prefetch;
+use crate::prefetch::{CACHE_LINE, prefetch};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
@@ -9,24 +9,18 @@ use std::ops::{Deref, DerefMut, Range};
 const HEADROOM: usize = 104;
 /// Bytes of the memory that [`Packet::write_head`] passes to its writer.
 const HEAD_ROOM_TO_WRITE: usize = 640;
-/// Bytes that one prefetch loads.
-const CACHE_LINE: usize = 64;
 /// Lines that headers of one packet take, mostly.
 const HEAD_LINES: usize = 2;
-/// Lines that the carried words of one packet take, mostly.
-const CARRIED_LINES: usize = 4;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
-/// Words that a packet has for what machine code carries: whole lines, and more than Weir's programs need.
-pub(crate) const CARRIED: usize = 48;
 /// Bytes of memory that every packet has: whole lines.
 const MEMORY: usize = (HEADROOM + HEAD_ROOM_TO_WRITE + SLACK).next_multiple_of(CACHE_LINE);
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
-/// zeros). It carries what egress needs of the parsed header vector.
+/// zeros).
 ///
 /// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. The frame is in the
-/// same box, so that one address tells all lines that a hop needs: all fields but two are in the first one.
+/// same box, so that one address tells all lines that a hop needs: all other fields are in the first one.
 #[repr(C, align(64))]
 pub struct Packet {
     start: u32,
@@ -35,22 +29,24 @@ pub struct Packet {
     /// The priority class in which the packet was sent, as the PCP bits of an IEEE 802.1Q tag carry it;
     /// `None` if the sender gave none.
     pub class: Option<u8>,
+    /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
+    pub(crate) returned: bool,
     pub(crate) phv: Phv,
     /// The memory of a packet that needs more.
     large: Option<Box<[u8]>>,
-    /// Words that machine code carries from ingress to egress.
-    carried: [u64; CARRIED],
     memory: [u8; MEMORY],
 }
 
-const _: () =
-    assert!(std::mem::offset_of!(Packet, carried) == CACHE_LINE, "the other fields are in one line");
+const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "the other fields are in one line");
 
 /// The parsed header vector: what the pipeline knows of a packet beyond its bytes. Only the pipeline looks inside.
 #[derive(Clone, Default)]
 pub(crate) struct Phv {
     /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
     pub slots: Slots,
+    /// Words for egress, laid out for the machine code that ran ingress: other fields are still in the frame. Without that
+    /// there are none.
+    pub carried: Slots,
     /// Bytes that the parser consumed; the deparser replaces them by its headers.
     pub parsed: u32,
     /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
@@ -60,37 +56,43 @@ pub(crate) struct Phv {
     /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
     /// a packet begin without it, and so does a packet that goes through the switch again.
     pub truncate: u32,
-    /// The stamp of the machine code that ran ingress: the packet carries words for its egress, and other fields are still in
-    /// the frame. 0: it carries none.
-    pub carries: u32,
-    /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
-    pub returned: bool,
 }
 
-/// The slots of a header vector. A packet on a wire has none, and few in queues: machine code leaves it with the switch.
+/// The slots of a header vector, or those of them that machine code carries from ingress to egress. A packet on a wire has
+/// neither, and few packets in queues have the former: machine code leaves it with the switch.
 #[derive(Clone, Default)]
 pub(crate) struct Slots(Option<Box<LaidOut>>);
 
 #[derive(Clone)]
 struct LaidOut {
-    /// The stamp of the program that `words` is laid out for.
+    /// The stamp of the program, or of the machine code, that `words` is laid out for.
     stamp: u32,
     words: Box<[u64]>,
-    /// Words that machine code carries, if they are too many for [`Packet::carried`].
-    carried: Box<[u64]>,
 }
 
 impl Slots {
-    /// Returns slots for the program with this stamp, whose machine code carries this number of words in them.
-    pub fn new(stamp: u32, words: Vec<u64>, carried: usize) -> Slots {
-        let carried = vec![0; carried].into_boxed_slice();
-        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice(), carried })))
+    /// Returns slots for the program, or the machine code, with this stamp.
+    pub fn new(stamp: u32, words: Vec<u64>) -> Slots {
+        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice() })))
     }
 
-    /// Returns whether they are laid out for the program with this stamp.
+    /// Returns whether there are none.
+    #[inline]
+    pub fn is_none(&self) -> bool {
+        self.0.is_none()
+    }
+
+    /// Returns whether they are laid out for the program, or the machine code, with this stamp.
     #[inline]
     pub fn are_of(&self, stamp: u32) -> bool {
         self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
+    }
+
+    /// Frees them. It is rare: a packet that was dropped had some.
+    #[cold]
+    #[inline(never)]
+    fn free(&mut self) {
+        self.0 = None;
     }
 
     /// Takes them out of a packet.
@@ -122,9 +124,9 @@ impl Default for Packet {
             end: 0,
             virtual_len: 0,
             class: None,
+            returned: false,
             phv: Phv::default(),
             large: None,
-            carried: [0; CARRIED],
             memory: [0; MEMORY],
         }
     }
@@ -191,7 +193,10 @@ impl Packet {
         self.end = (HEADROOM + len) as u32;
         self.virtual_len = virtual_len;
         self.class = None;
-        (self.phv.carries, self.phv.returned) = (0, false);
+        self.returned = false;
+        if !self.phv.carried.is_none() {
+            self.phv.carried.free();
+        }
         self.memory_of(HEADROOM + len + SLACK);
     }
 
@@ -201,15 +206,6 @@ impl Packet {
         prefetch(self);
         for line in self.memory[HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
             prefetch(&line[0]);
-        }
-    }
-
-    /// Says that the packet will leave its queue soon: what machine code carries is fetched, too.
-    #[inline]
-    pub(crate) fn prefetch_queued(&self) {
-        self.prefetch();
-        for words in self.carried.chunks(CACHE_LINE / size_of::<u64>()).take(CARRIED_LINES) {
-            prefetch(&words[0]);
         }
     }
 
@@ -259,19 +255,8 @@ impl Packet {
     /// Becomes a copy of `other`: bytes and header vector.
     pub fn copy_from(&mut self, other: &Packet) {
         self.copy_bytes_from(other);
+        self.returned = other.returned;
         self.phv.clone_from(&other.phv);
-        if other.phv.carries != 0 {
-            self.carried = other.carried;
-        }
-    }
-
-    /// Returns the words that machine code carries: in the packet itself, or with its header vector.
-    #[inline]
-    pub(crate) fn carried(&mut self, in_vector: bool) -> &mut [u64] {
-        if in_vector {
-            return self.phv.slots.0.as_mut().map_or(&mut [], |slots| &mut slots.carried);
-        }
-        &mut self.carried
     }
 
     /// Becomes a new packet with the bytes of `other`.

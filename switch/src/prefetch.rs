@@ -2,6 +2,9 @@
 
 #![allow(unsafe_code)]
 
+/// Bytes that one prefetch loads.
+pub(crate) const CACHE_LINE: usize = 64;
+
 /// Tells the processor that what `of` points to will be read soon. It changes nothing that a program can see.
 ///
 /// A driver of many switches knows a few events ahead whose packet comes next, when the caches have long forgotten it:
@@ -13,6 +16,21 @@ pub fn prefetch<T>(of: &T) {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
         // SAFETY: SSE is part of x86_64, and a prefetch reads nothing and never faults, whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast()) };
+    }
+    #[cfg(not(target_arch = "x86_64"))]
+    let _ = of;
+}
+
+/// Tells the processor that all of what `of` points to will be read soon.
+#[inline(always)]
+pub fn prefetch_whole<T>(of: &T) {
+    #[cfg(target_arch = "x86_64")]
+    {
+        use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
+        for at in (0..size_of::<T>()).step_by(CACHE_LINE) {
+            // SAFETY: as above.
+            unsafe { _mm_prefetch::<_MM_HINT_T0>(std::ptr::from_ref(of).cast::<i8>().wrapping_add(at)) };
+        }
     }
     #[cfg(not(target_arch = "x86_64"))]
     let _ = of;

@@ -131,6 +131,12 @@ impl Switch {
         self.ingress(&mut call, packet, origin);
     }
 
+    /// Says that frames will arrive at a port soon, for drivers of many switches: the caches have forgotten this one.
+    #[inline]
+    pub fn prefetch(&self, port: u16) {
+        self.queues.tm.prefetch(port);
+    }
+
     /// Returns the next frame to send on `port`, whose transmitter is free: takes the next packet of the
     /// highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
     /// next one follows.

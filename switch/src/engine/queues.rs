@@ -136,7 +136,7 @@ impl Queues {
         port: u16,
     ) -> Option<Departure<Queued>> {
         // Since it was queued, the next packet has left the caches.
-        let departure = self.tm.dequeue(call.now, port, |next| next.packet.prefetch_queued())?;
+        let departure = self.tm.dequeue(call.now, port, |next| next.packet.prefetch())?;
         if let Some((neighbour, priority)) = departure.resume {
             call.out.pause(neighbour, priority, false);
         }

@@ -345,7 +345,7 @@ fn cut(packet: &mut Packet) {
 }
 
 /// Takes the header vector of a packet that is its bytes from now on.
-#[inline]
+#[inline(never)]
 fn take_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     let slots = packet.phv.slots.take();
     if state.spare.are_of(program.stamp) {
@@ -380,7 +380,6 @@ fn begin(packet: &mut Packet) -> u32 {
     phv.length = len;
     phv.ingress_length = len;
     phv.truncate = u32::MAX;
-    phv.carries = 0;
     len
 }
 
@@ -424,7 +423,7 @@ fn send_back(program: &Program, state: &mut State, packet: &mut Packet, list: u6
     lay_out(program, state, packet);
     restore(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
-    packet.phv.returned = true;
+    packet.returned = true;
     let len = packet.len();
     packet.phv.slots[usize::from(program.standard.packet_length)] = u64::from(len);
 }

@@ -19,7 +19,7 @@ use super::state::State;
 use super::{
     EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, give_vector, spare, take_vector,
 };
-use crate::packet::Packet;
+use crate::packet::{Packet, Phv, Slots};
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
     Program, ROOM, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
@@ -48,13 +48,14 @@ pub(super) fn ingress(
     packet: &mut Packet,
     meta: IngressMeta,
 ) -> Outcome<Verdict> {
-    let Some(native) = program.native().filter(|_| !packet.phv.returned) else { return Outcome::Interpret };
-    if native.in_vector {
-        give_vector(program, state, packet);
-    }
+    let Some(native) = program.native().filter(|_| !packet.returned) else { return Outcome::Interpret };
     let len = begin(packet);
+    give_words(native, state, packet);
     let drop_port = u64::from(state.drop_port);
-    let Some(room) = room(program, native, state, packet) else { return Outcome::Interpret };
+    let Some(room) = room(program, native, state, packet) else {
+        take_words(state, packet);
+        return Outcome::Interpret;
+    };
     let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.length = len;
     call.input(CallInput::Port, u64::from(meta.port));
@@ -64,7 +65,7 @@ pub(super) fn ingress(
     let result = call.run(native.ingress());
     let (parsed, length) = (call.head.parsed as u32, call.head.length);
     let phv = &mut packet.phv;
-    (phv.parsed, phv.length, phv.carries) = (parsed, length, native.stamp);
+    (phv.parsed, phv.length) = (parsed, length);
     let (to, priority) = ((result >> 16) as u16, (result >> 8) as u8);
     if result & 0xff == UNICAST {
         return Outcome::Done(Verdict::Unicast { port: to, priority });
@@ -83,7 +84,7 @@ fn not_unicast(
 ) -> Outcome<Verdict> {
     match code {
         BAIL => {
-            packet.phv.carries = 0;
+            take_words(state, packet);
             Outcome::Interpret
         }
         DROP => Outcome::Done(Verdict::Drop),
@@ -93,7 +94,7 @@ fn not_unicast(
         }
         _ => {
             give_vector(program, state, packet);
-            complete(program, native, packet, AFTER_SLOW_INGRESS);
+            complete((program, native), state, packet, AFTER_SLOW_INGRESS);
             Outcome::Rest
         }
     }
@@ -108,11 +109,11 @@ pub(super) fn egress(
     meta: EgressMeta,
 ) -> Outcome<EgressVerdict> {
     let Some(native) = program.native() else { return Outcome::Interpret };
-    if packet.phv.carries != native.stamp {
+    if !packet.phv.carried.are_of(native.stamp) {
         if !packet.phv.slots.are_of(program.stamp) {
             return Outcome::Interpret;
         }
-        carry(native, packet);
+        carry(native, state, packet);
     }
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
@@ -136,50 +137,71 @@ pub(super) fn egress(
     packet.extend_front(taken as u32);
     match result & 0xff {
         SEND => {
-            (packet.phv.parsed, packet.phv.carries) = (0, 0);
+            packet.phv.parsed = 0;
             let_go(program, state, packet);
             Outcome::Done(EgressVerdict::Send)
         }
         DROP => {
-            packet.phv.carries = 0;
             let_go(program, state, packet);
             Outcome::Done(EgressVerdict::Drop)
         }
         code => {
-            if packet.phv.carries != 0 {
-                let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
-                give_vector(program, state, packet);
-                complete(program, native, packet, point);
-            }
+            let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+            give_vector(program, state, packet);
+            complete((program, native), state, packet, point);
             Outcome::Rest
         }
     }
 }
 
-/// Takes the header vector of a packet that has one, and is its bytes from now on.
-#[inline]
+/// Takes all but its bytes of a packet.
+#[inline(always)]
 fn let_go(program: &Program, state: &mut State, packet: &mut Packet) {
+    take_words(state, packet);
     if !packet.phv.slots.is_empty() {
         take_vector(program, state, packet);
     }
 }
 
+/// Gives a packet words to carry to egress, whatever they hold.
+#[inline(always)]
+fn give_words(native: &Native, state: &mut State, packet: &mut Packet) {
+    // They are those of this machine code: a switch keeps only what its own packets give back.
+    packet.phv.carried = state.carried.pop().unwrap_or_else(|| words(native));
+}
+
+#[cold]
+#[inline(never)]
+fn words(native: &Native) -> Slots {
+    Slots::new(native.stamp, vec![0; native.carried.len()])
+}
+
+/// Takes the words that a packet has carried.
+#[inline(always)]
+fn take_words(state: &mut State, packet: &mut Packet) {
+    /// Copies of multicast packets give back more than was taken, for ever.
+    const KEPT: usize = 1 << 12;
+    let words = packet.phv.carried.take();
+    if state.carried.len() < KEPT {
+        state.carried.push(words);
+    }
+}
+
 /// Has a packet with a header vector carry what egress needs.
 #[cold]
-fn carry(native: &Native, packet: &mut Packet) {
-    for (place, slot) in native.carried.iter().enumerate() {
-        let word = packet.phv.slots[usize::from(*slot)];
-        if let Some(to) = packet.carried(native.in_vector).get_mut(place) {
-            *to = word;
-        }
+fn carry(native: &Native, state: &mut State, packet: &mut Packet) {
+    give_words(native, state, packet);
+    let Phv { slots, carried, .. } = &mut packet.phv;
+    for (word, slot) in carried.iter_mut().zip(&native.carried) {
+        *word = slots[usize::from(*slot)];
     }
 }
 
 /// Gives a packet that carries words its header vector back, for the interpreter.
 pub(super) fn take_back(program: &Program, state: &mut State, packet: &mut Packet) {
-    if let Some(native) = program.native().filter(|native| packet.phv.carries == native.stamp) {
+    if let Some(native) = program.native().filter(|native| packet.phv.carried.are_of(native.stamp)) {
         give_vector(program, state, packet);
-        complete(program, native, packet, AFTER_INGRESS);
+        complete((program, native), state, packet, AFTER_INGRESS);
     }
 }
 
@@ -191,12 +213,12 @@ const UNEMITTED_EGRESS: usize = 3;
 
 /// Defines the slots that the code did not write, for the interpreter.
 #[cold]
-fn complete(program: &Program, native: &Native, packet: &mut Packet, point: usize) {
-    packet.phv.carries = 0;
+fn complete((program, native): (&Program, &Native), state: &mut State, packet: &mut Packet, point: usize) {
+    let Phv { slots, carried, .. } = &mut packet.phv;
     for (place, slot) in &native.points[point].carried {
-        let word = packet.carried(native.in_vector)[*place];
-        packet.phv.slots[usize::from(*slot)] = word;
+        slots[usize::from(*slot)] = carried[*place];
     }
+    take_words(state, packet);
     let (frame, _, phv) = packet.parts();
     for slot in &native.points[point].undefined {
         phv.slots[usize::from(*slot)] = 0;
@@ -242,8 +264,7 @@ fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Pack
     debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
     let len = u64::from(packet.kept_len());
     let (frame, headroom) = packet.room(ROOM)?;
-    let carried = packet.carried(native.in_vector);
-    let (carried, words) = (carried.as_mut_ptr(), carried.len());
+    let words = &mut packet.phv.carried;
     let slots = if packet.phv.slots.are_of(program.stamp) {
         &mut packet.phv.slots
     } else {
@@ -253,9 +274,10 @@ fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Pack
         &mut state.spare
     };
     let fits = slots.len() == program.capacity
-        && words >= native.carried.len()
+        && words.len() == native.carried.len()
         && state.registers.len() == program.register_words;
-    fits.then_some(Room { slots: slots.as_mut_ptr(), carried, frame, len, headroom: u64::from(headroom) })
+    let (slots, carried) = (slots.as_mut_ptr(), words.as_mut_ptr());
+    fits.then_some(Room { slots, carried, frame, len, headroom: u64::from(headroom) })
 }
 
 impl<'a> Call<'a> {

@@ -31,7 +31,7 @@ impl<T: Tracer> Frame<'_, T> {
         let program = self.program;
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
-        if !std::mem::take(&mut self.packet.phv.returned) {
+        if !std::mem::take(&mut self.packet.returned) {
             lay_out(program, self.state, self.packet);
             let (len, now) = (self.packet.len(), self.now);
             let slots = self.slots();

@@ -1,9 +1,9 @@
 //! Header vectors that no packet has now.
 //!
 //! With a vector for each of thousands of packets in queues, none would be in the cache when it is needed. Machine code
-//! therefore has one for each switch, and packets in queues carry only the words that egress reads. With the interpreter,
-//! and with programs that carry much, a packet in a queue has a vector, which it returns when it leaves: the next one that
-//! arrives, at any switch, takes the vector that was used last. This is memory, not state: a packet's processing does not
+//! therefore has one for each switch, and packets in queues carry only the words that egress reads. With the interpreter
+//! a packet in a queue has a vector, which it returns when it leaves: the next one that arrives, at any switch, takes the
+//! vector that was used last. This is memory, not state: a packet's processing does not
 //! depend on the vector's earlier contents.
 
 use crate::packet::Slots;
@@ -29,8 +29,7 @@ pub(super) fn take(program: &Program) -> Slots {
         words.resize(program.vars + program.temps, 0);
         words.extend_from_slice(&program.consts);
         words.resize(program.capacity, 0);
-        let native = program.native().filter(|native| native.in_vector);
-        Slots::new(program.stamp, words, native.map_or(0, |native| native.carried.len()))
+        Slots::new(program.stamp, words)
     })
 }
 

@@ -36,6 +36,9 @@ pub(super) struct State {
     /// The header vector that machine code works on; with the interpreter the one that the last packet had, unless a packet
     /// has it now.
     pub spare: Slots,
+    /// Words that machine code may give the next packets to carry. Those that a packet has just given back are in the cache,
+    /// which those of the next packet would not be if it had words of its own.
+    pub carried: Vec<Slots>,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
@@ -75,6 +78,7 @@ impl State {
             failed_assertions: 0,
             runaways: 0,
             spare: Slots::default(),
+            carried: Vec::new(),
             key: Vec::new(),
             row: Vec::new(),
             code_key: vec![0; KEY_WORDS],

@@ -254,14 +254,6 @@ impl Program {
         self.native.get()?.as_ref()
     }
 
-    /// Has machine code carry what it carries with header vectors, as it does if that is much.
-    #[cfg(test)]
-    pub(crate) fn carry_in_vector(&mut self) {
-        if let Some(Some(native)) = self.native.get_mut() {
-            native.in_vector = true;
-        }
-    }
-
     /// Returns the JSON it was loaded from.
     pub fn json(&self) -> &str {
         &self.json

@@ -29,6 +29,7 @@ pub use config::{
 pub use counters::{Imbalance, QueueCounters};
 
 use crate::drops::{DropReason, Drops, Tally};
+use crate::prefetch::prefetch_whole;
 use fifo::{Fifo, Slab, Waiting};
 use pfc::Pfc;
 pub(crate) use shaper::CATCH_UP;
@@ -250,6 +251,14 @@ impl<T> TrafficManager<T> {
     fn queue_index(&self, slot: usize, priority: u8) -> Option<usize> {
         let priority = usize::from(priority);
         (priority < self.priorities).then_some(slot * self.priorities + priority)
+    }
+
+    /// Says that a packet will arrive at this port soon.
+    #[inline]
+    pub fn prefetch(&self, port: u16) {
+        if let Some(port) = self.slot(port).and_then(|slot| self.ports.get(slot)) {
+            prefetch_whole(port);
+        }
     }
 
     /// Queues a packet. If it is the first that its port may send, the result says so ([`Admitted::ready`]).

@@ -49,7 +49,6 @@ use super::op::Slot;
 use super::table::Table;
 use super::wire::Wire;
 use super::{ActionId, next_stamp};
-use crate::packet::CARRIED;
 use memmap2::{Mmap, MmapMut};
 
 /// The word of a row begins with the number of its action, counted from 1 in the order of [`choices`]; 0: no action.
@@ -74,8 +73,6 @@ pub(crate) struct Native {
     egress: usize,
     /// The slots that a packet carries from ingress to egress, while the header vector stays with the switch.
     pub carried: Vec<Slot>,
-    /// These are more than a packet has room for: its header vector goes along with them.
-    pub in_vector: bool,
     /// Points at which the interpreter may go on: after ingress, after ingress that returned [`abi::SLOW`], after egress that
     /// did, and after egress that returned [`abi::UNEMITTED`].
     pub points: [Point; 4],
@@ -114,8 +111,7 @@ impl Native {
         memory[..ingress.len()].copy_from_slice(ingress);
         memory[start..].copy_from_slice(egress);
         let code = memory.make_exec().map_err(|_| Unsupported)?;
-        let in_vector = carried.len() > CARRIED;
-        Ok(Native { stamp: next_stamp(), code, egress: start, carried, in_vector, points })
+        Ok(Native { stamp: next_stamp(), code, egress: start, carried, points })
     }
 
     /// Returns the function that runs ingress.
