@@ -1,17 +1,17 @@
 //! First-in-first-out queues that every packet passes. `VecDeque`'s operations are calls; these are inlined.
 
-/// A queue. Its memory grows with its contents and is kept.
+/// A queue. Its memory grows with its contents and is kept. It is small: there are several for each port of a fabric.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
     /// A power of two of places, or none.
-    places: Vec<Option<T>>,
-    head: usize,
-    len: usize,
+    places: Box<[Option<T>]>,
+    head: u32,
+    len: u32,
 }
 
 impl<T> Default for Ring<T> {
     fn default() -> Ring<T> {
-        Ring { places: Vec::new(), head: 0, len: 0 }
+        Ring { places: Box::default(), head: 0, len: 0 }
     }
 }
 
@@ -33,7 +33,7 @@ impl<T> Ring<T> {
     /// Returns the number of items in it.
     #[inline]
     pub fn len(&self) -> usize {
-        self.len
+        self.len as usize
     }
 
     /// Returns the number of items that it has memory for.
@@ -44,43 +44,48 @@ impl<T> Ring<T> {
     /// Returns the oldest item.
     #[inline]
     pub fn front(&self) -> Option<&T> {
-        self.places.get(self.head)?.as_ref()
+        self.places.get(self.head as usize)?.as_ref()
     }
 
     /// Returns the place of the item behind `others` others, without looking at it: it may not be in the caches.
     #[inline]
     pub fn place(&self, others: usize) -> Option<&Option<T>> {
-        self.places.get((self.head + others) & self.places.len().wrapping_sub(1))
+        self.places.get((self.head as usize + others) & self.places.len().wrapping_sub(1))
     }
 
     /// Adds an item.
     #[inline]
     pub fn push_back(&mut self, item: T) {
-        if self.len == self.places.len() {
+        if self.len as usize == self.places.len() {
             self.grow();
         }
-        let place = (self.head + self.len) & (self.places.len() - 1);
-        self.places[place] = Some(item);
+        let place = (self.head + self.len) as usize & (self.places.len() - 1);
+        // There was nothing: it is forgotten rather than dropped, which would read it, and memory that is only written is not
+        // waited for.
+        std::mem::forget(self.places[place].replace(item));
         self.len += 1;
     }
 
     /// Takes the oldest item.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
-        let item = self.places.get_mut(self.head)?.take()?;
+        let item = self.places.get_mut(self.head as usize)?.take()?;
         self.len -= 1;
         // An empty queue begins at the front of its memory again, which the caches still have.
-        self.head = if self.len == 0 { 0 } else { (self.head + 1) & (self.places.len() - 1) };
+        let mask = self.places.len() as u32 - 1;
+        self.head = if self.len == 0 { 0 } else { (self.head + 1) & mask };
         Some(item)
     }
 
     #[cold]
     #[inline(never)]
     fn grow(&mut self) {
-        self.places.rotate_left(self.head);
+        let mut places = std::mem::take(&mut self.places).into_vec();
+        places.rotate_left(self.head as usize);
         self.head = 0;
-        let places = (2 * self.places.len()).max(Self::FEWEST);
-        self.places.resize_with(places, || None);
+        let more = (2 * places.len()).max(Self::FEWEST);
+        places.resize_with(more, || None);
+        self.places = places.into_boxed_slice();
     }
 }
 

@@ -82,7 +82,12 @@ impl<'n> Crew<'n> {
         let mut events = 0;
         for of in (me..threads).chain(0..me) {
             let share = &window.shares[of];
-            while let Some(&number) = share.get(self.taken[of].fetch_add(1, Ordering::Relaxed)) {
+            loop {
+                let place = self.taken[of].fetch_add(1, Ordering::Relaxed);
+                let Some(&number) = share.get(place) else { break };
+                if let Some(&next) = share.get(place + 1) {
+                    self.network.prefetch(next);
+                }
                 events += self.network.run(number, &window.end, worker);
             }
         }

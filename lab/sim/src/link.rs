@@ -3,6 +3,7 @@
 
 use crate::events::{Event, EventQueue};
 use crate::fault::{Fault, Lost};
+use std::num::NonZeroU64;
 use weir_host::ring::Ring;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::prefetch;
@@ -22,7 +23,8 @@ pub struct Flight<T> {
     pub what: T,
 }
 
-/// The end of a link's direction from which frames leave.
+/// The end of a link's direction from which frames leave. It is in two cache lines.
+#[repr(align(64))]
 pub struct Transmitter {
     /// Number of the direction.
     pub number: u32,
@@ -51,7 +53,8 @@ pub struct Transmitter {
 }
 
 /// The end of a link's direction at which frames arrive. They arrive in the order in which they left, so only the first
-/// one needs an event.
+/// one needs an event. It is in two cache lines.
+#[repr(align(64))]
 pub struct Wire {
     /// Number of the direction.
     pub number: u32,
@@ -66,12 +69,14 @@ pub struct Wire {
     /// Frames on it.
     pub frames: Lane<Box<Packet>>,
     /// PFC frames on it.
-    pub pfc: Lane<PfcFrame>,
+    pub pfc: Box<Lane<PfcFrame>>,
     /// Fault of the wire, if any.
     pub fault: Option<Box<Fault>>,
     /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
     pub fingerprint: u64,
 }
+
+const _: () = assert!(size_of::<Transmitter>() == 128 && size_of::<Wire>() == 128, "an end is in two lines");
 
 /// A node of a process, by its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -93,7 +98,7 @@ pub struct Lane<T> {
     later: Ring<Batch<T>>,
     /// Time at which the last one arrived, and the place in the order of events that its successor has if it was on the wire
     /// by then.
-    heir: Option<(Time, u64)>,
+    heir: Option<(Time, NonZeroU64)>,
 }
 
 impl<T> Default for Lane<T> {
@@ -170,7 +175,7 @@ impl<T> Lane<T> {
         {
             recycle(std::mem::replace(&mut self.flying, next), empty);
         }
-        self.heir = Some((now, queue.reserve()));
+        self.heir = NonZeroU64::new(queue.reserve()).map(|place| (now, place));
         self.schedule(event, queue);
         Some(flight.what)
     }
@@ -181,7 +186,7 @@ impl<T> Lane<T> {
         let Some(first) = self.flying.front() else { return };
         match self.heir {
             Some((born, place)) if first.sent <= born => {
-                queue.push_reserved(first.arrival, event, born, place);
+                queue.push_reserved(first.arrival, event, born, place.get());
             }
             _ => queue.push_remote(first.arrival, event, first.sent),
         }
@@ -244,7 +249,7 @@ impl Direction {
             back,
             delay: self.delay,
             frames: Lane::default(),
-            pfc: Lane::default(),
+            pfc: Box::default(),
             fault: None,
             fingerprint: 0,
         }

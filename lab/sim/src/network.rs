@@ -21,6 +21,7 @@ use weir_controller::topology::{HostIx, Link, Node, SwitchIx, Topology};
 use weir_host::Host;
 use weir_switch::Switch;
 use weir_switch::packet::Packet;
+use weir_switch::prefetch::{prefetch, prefetch_whole};
 use weir_units::Time;
 
 /// Links with less delay are inside a process: ours, about a packet at 100 Gbit/s, for shorter windows have no work in them.
@@ -192,6 +193,13 @@ impl Network {
         (0..self.len() as u32).map(|number| self.due(number)).min().unwrap_or(Time::MAX)
     }
 
+    /// Says that a process will run soon: others have had the caches since it ran last.
+    #[inline]
+    pub(crate) fn prefetch(&self, number: u32) {
+        prefetch_whole(&self.processes[number as usize]);
+        prefetch(&self.mail[number as usize]);
+    }
+
     /// Runs a process up to `end`. Returns its number of events.
     pub(crate) fn run(&self, number: u32, end: &Key, worker: &mut Worker) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
@@ -229,6 +237,7 @@ impl Network {
             return;
         }
         let Mailbox { frames, pfc } = &mut *lock(&self.mail[number]);
+        frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
         frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
         self.due[number].1.store(NEVER, Ordering::Relaxed);

@@ -22,6 +22,7 @@ use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
 use weir_host::{Announcement, FlowId, FlowSpec, Host, HostEvent, Transmit};
 use weir_switch::engine::Switch;
 use weir_switch::packet::Packet;
+use weir_switch::prefetch::{prefetch, prefetch_whole};
 use weir_units::Time;
 
 /// No direction: the port has no link.
@@ -525,10 +526,27 @@ impl Process {
         }
     }
 
-    /// Takes frames that another process has sent.
+    /// Fetches what [`Process::deliver`] will need: other processes have had the caches since it was needed last.
+    pub(crate) fn prefetch(&self, wire: u32, batch: &Batch<Box<Packet>>) {
+        if let Some(first) = batch.place(0) {
+            prefetch(first);
+        }
+        prefetch_whole(&self.ins[wire as usize]);
+    }
+
+    /// Takes frames that another process has sent, and fetches what the first of them needs here.
     pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>) {
-        let frames = &mut self.ins[wire as usize].frames;
-        frames.deliver_all(batch, Event::Arrive(wire), &mut self.queue, &mut self.empty);
+        let event = Event::Arrive(wire);
+        let wire = &mut self.ins[wire as usize];
+        wire.frames.deliver_all(batch, event, &mut self.queue, &mut self.empty);
+        if let Some(next) = wire.frames.first() {
+            next.prefetch();
+        }
+        wire.frames.prefetch();
+        prefetch_whole(&self.outs[wire.back as usize]);
+        if let Place::Switch(switch) = wire.to {
+            self.switches[switch as usize].switch.prefetch(wire.to_port);
+        }
     }
 
     /// Takes a frame of PFC that another process has sent.
