@@ -10,7 +10,8 @@ use std::process::Command;
 
 /// Parameters of glibc (manual, "Tunables").
 const TUNABLES: &str = "GLIBC_TUNABLES";
-const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1";
+/// Only the first of glibc's heaps gets huge pages; by default each thread has one of its own.
+const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 
 /// Starts this program anew in the same process, with huge pages, unless the environment has parameters of glibc, those
 /// of this function among them. Returns where that fails: small pages do as well.

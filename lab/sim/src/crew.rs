@@ -1,7 +1,9 @@
 //! The threads of a run: they share the processes of a window.
 //!
 //! The run's own thread says which processes are due and up to what; all threads take processes until none is left. Each
-//! begins with those that it had before, whose tables are in its cache, and then helps the others. A thread that waits spins
+//! begins with those that it had before, whose tables are in its cache, and then helps the others. Those that it begins with
+//! are neighbours, and as much work as those of the others: both a frame and a process's state cost time when another core
+//! has written them. A thread that waits spins
 //! for a moment and then sleeps, so that a core that is wanted by somebody else is not kept busy by waiting.
 
 use crate::events::Key;
@@ -14,8 +16,13 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread::{self, Scope, Thread};
 use weir_experiment::backend::Cores;
 
-/// Looks at a flag before a thread sleeps: some ten microseconds.
-const SPINS: u32 = 2_000;
+/// Looks at a flag before a thread sleeps: some tenths of a millisecond, as long as it takes to sample a large fabric.
+const SPINS: u32 = 10_000;
+
+/// Unit of the processes that a thread takes of another one's share.
+const BY_OTHERS: u64 = 1 << 32;
+/// Windows after which processes are divided anew among threads.
+const DIVIDED_FOR: u64 = 256;
 
 /// The processes of a window.
 struct Window {
@@ -31,8 +38,8 @@ pub(crate) struct Crew<'n> {
     /// Events of the last window below which the run's own thread does the next one alone.
     share_from: u64,
     window: RwLock<Window>,
-    /// For each thread how many of its share are taken.
-    taken: Vec<AtomicUsize>,
+    /// For each thread how many of its share it has taken, and how many others have, times [`BY_OTHERS`].
+    taken: Vec<AtomicU64>,
     /// Number of the window.
     number: AtomicUsize,
     /// Threads that have not finished the window.
@@ -49,6 +56,10 @@ pub(crate) struct Leader<'c, 'n> {
     others: Vec<Thread>,
     /// Events of the last window.
     last: u64,
+    /// The thread of each process, for the present number of threads.
+    part: Vec<usize>,
+    /// Threads for which they were divided, windows since then, and after how many they are divided anew.
+    divided: (usize, u64, u64),
     /// Measures each process, on one thread, if somebody wants to know.
     forecast: Option<&'c Mutex<Forecast>>,
 }
@@ -65,7 +76,7 @@ impl<'n> Crew<'n> {
                 end: Key::start_of(weir_units::Time::ZERO),
                 shares: vec![Vec::new(); most],
             }),
-            taken: (0..most).map(|_| AtomicUsize::new(0)).collect(),
+            taken: (0..most).map(|_| AtomicU64::new(0)).collect(),
             number: AtomicUsize::new(0),
             working: AtomicUsize::new(0),
             events: AtomicU64::new(0),
@@ -82,16 +93,23 @@ impl<'n> Crew<'n> {
         let mut events = 0;
         for of in (me..threads).chain(0..me) {
             let share = &window.shares[of];
-            loop {
-                let place = self.taken[of].fetch_add(1, Ordering::Relaxed);
-                let Some(&number) = share.get(place) else { break };
-                if let Some(&next) = share.get(place + 1) {
+            while let Some(place) = self.take(of, share.len(), of == me) {
+                let next = if of == me { Some(place + 1) } else { place.checked_sub(1) };
+                if let Some(&next) = next.and_then(|next| share.get(next)) {
                     self.network.prefetch(next);
                 }
-                events += self.network.run(number, &window.end, worker);
+                events += self.network.run(share[place], &window.end, worker);
             }
         }
         self.events.fetch_add(events, Ordering::Relaxed);
+    }
+
+    /// Takes a process of a share of this length: the thread that has the share from its beginning, the others from its end,
+    /// so that they seldom run neighbours at the same time.
+    fn take(&self, of: usize, len: usize, own: bool) -> Option<usize> {
+        let taken = self.taken[of].fetch_add(if own { 1 } else { BY_OTHERS }, Ordering::Relaxed);
+        let (own_taken, others) = ((taken % BY_OTHERS) as usize, (taken / BY_OTHERS) as usize);
+        (own_taken + others < len).then(|| if own { own_taken } else { len - 1 - others })
     }
 
     /// Works until the run is over, from the window after number `seen` on.
@@ -139,7 +157,8 @@ impl Drop for Done<'_, '_> {
 impl<'c, 'n> Leader<'c, 'n> {
     /// The leader of this crew, alone at first.
     pub fn new(crew: &'c Crew<'n>, forecast: Option<&'c Mutex<Forecast>>) -> Leader<'c, 'n> {
-        Leader { crew, others: Vec::new(), last: 0, forecast }
+        let part = vec![0; crew.network.len()];
+        Leader { crew, others: Vec::new(), last: 0, part, divided: (1, 0, 0), forecast }
     }
 
     /// Runs a window on this thread, and measures each process.
@@ -156,6 +175,25 @@ impl<'c, 'n> Leader<'c, 'n> {
         forecast.window(&work);
         forecast.leave_out(processor_time() - last);
         events
+    }
+
+    /// Divides the processes among threads: as many events as there were lately for each.
+    fn divide(&mut self, threads: usize) {
+        let (for_threads, windows, until) = &mut self.divided;
+        *windows += 1;
+        if *for_threads == threads && (threads == 1 || *windows < *until) {
+            return;
+        }
+        // Soon after a change it is known better what is to do.
+        *until = if *for_threads == threads { DIVIDED_FOR.min(2 * *until) } else { 4 };
+        (*for_threads, *windows) = (threads, 0);
+        let network = self.crew.network;
+        let work: Vec<u64> = network.tour().iter().map(|&number| network.take_work(number) + 1).collect();
+        let (all, mut before) = (work.iter().sum::<u64>(), 0);
+        for (&number, own) in network.tour().iter().zip(&work) {
+            self.part[number as usize] = ((before + own / 2) as usize * threads) / all as usize;
+            before += own;
+        }
     }
 
     /// Takes one more thread if there is a core for it and work.
@@ -187,13 +225,13 @@ impl<'c, 'n> Leader<'c, 'n> {
         let crew = self.crew;
         let shared = !self.others.is_empty() && self.last >= crew.share_from;
         let threads = if shared { self.others.len() + 1 } else { 1 };
+        self.divide(threads);
         {
             let mut window = crew.window.write().unwrap_or_else(PoisonError::into_inner);
             window.end = *end;
             window.shares.iter_mut().for_each(Vec::clear);
-            let all = crew.network.len();
             for number in due {
-                window.shares[number as usize * threads / all].push(number);
+                window.shares[self.part[number as usize]].push(number);
             }
         }
         crew.taken.iter().for_each(|taken| taken.store(0, Ordering::Relaxed));

@@ -32,6 +32,7 @@ pub mod process;
 pub mod recorder;
 pub mod run;
 pub mod tally;
+mod tour;
 mod worker;
 
 pub use run::{VirtualTime, run, run_on};

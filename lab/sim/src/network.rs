@@ -13,6 +13,7 @@ use crate::events::Key;
 use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
 use crate::packets::{self, Packets};
 use crate::process::{Chassis, Command, NO_DIRECTION, Nic, Process, Report, Tally};
+use crate::tour::tour;
 use crate::worker::Worker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -38,7 +39,7 @@ type Port = (Node, u16);
 pub struct Network {
     processes: Vec<Mutex<Process>>,
     /// Frames for each process that it has not looked at.
-    mail: Vec<Mutex<Mailbox>>,
+    mail: Vec<Mail>,
     /// Times of the next event of each process and of the first of its frames, in picoseconds.
     due: Vec<(AtomicU64, AtomicU64)>,
     /// Processes with reports.
@@ -51,10 +52,17 @@ pub struct Network {
     directions: Vec<(At, At)>,
     /// Processes with hosts.
     with_hosts: Vec<u32>,
+    /// All processes, neighbours near each other.
+    tour: Vec<u32>,
     lookahead: Time,
     /// True if processes keep paths of packets.
     keeps_packets: bool,
 }
+
+/// A mailbox in a cache line of its own: several threads put frames in their neighbours' at the same time.
+#[derive(Default)]
+#[repr(align(64))]
+struct Mail(Mutex<Mailbox>);
 
 /// Frames for a process, with the indices of their wires there.
 #[derive(Default)]
@@ -123,9 +131,12 @@ impl Network {
             .zip(parts)
             .map(|(number, (switches, nics, outs, ins))| Process::new(number, switches, nics, outs, ins))
             .collect();
-        let with_hosts = processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
+        let with_hosts: Vec<u32> =
+            processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
+        let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
         Network {
-            mail: processes.iter().map(|_| Mutex::default()).collect(),
+            tour: tour(processes.len(), &with_hosts, links),
+            mail: processes.iter().map(|_| Mail::default()).collect(),
             due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
             reporting: Mutex::default(),
@@ -151,6 +162,7 @@ impl Network {
             hosts: Vec::new(),
             directions: Vec::new(),
             with_hosts: Vec::new(),
+            tour: Vec::new(),
             lookahead: Time::MAX,
             keeps_packets: false,
         }
@@ -174,6 +186,16 @@ impl Network {
     /// Processes with hosts, in ascending order.
     pub(crate) fn with_hosts(&self) -> &[u32] {
         &self.with_hosts
+    }
+
+    /// All processes, neighbours near each other.
+    pub(crate) fn tour(&self) -> &[u32] {
+        &self.tour
+    }
+
+    /// Takes the number of a process's events since it was taken last.
+    pub(crate) fn take_work(&self, number: u32) -> u64 {
+        std::mem::take(&mut lock(&self.processes[number as usize]).work)
     }
 
     /// The process of a host.
@@ -205,6 +227,7 @@ impl Network {
         let mut process = lock(&self.processes[number as usize]);
         self.take_mail(&mut process);
         let events = process.run(end, worker);
+        process.work += events;
         self.settle(&mut process);
         events
     }
@@ -236,7 +259,7 @@ impl Network {
         if self.due[number].1.load(Ordering::Relaxed) == NEVER {
             return;
         }
-        let Mailbox { frames, pfc } = &mut *lock(&self.mail[number]);
+        let Mailbox { frames, pfc } = &mut *lock(&self.mail[number].0);
         frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
         frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
@@ -248,7 +271,7 @@ impl Network {
         while let Some(out) = process.unsettled.pop() {
             let out = &mut process.outs[out as usize];
             let due = &self.due[out.to as usize].1;
-            let mut mail = lock(&self.mail[out.to as usize]);
+            let mut mail = lock(&self.mail[out.to as usize].0);
             if let Some(first) = out.left.front() {
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
                 mail.frames.push((out.wire, std::mem::take(&mut out.left)));

@@ -141,9 +141,12 @@ pub struct Tally {
     pub packets: Option<Box<Packets>>,
 }
 
-/// A logical process. See the [module](self).
+/// A logical process. See the [module](self). No two share a cache line, as two threads may run them.
+#[repr(align(128))]
 pub struct Process {
     number: u32,
+    /// Events since somebody took this number.
+    pub(crate) work: u64,
     queue: EventQueue,
     /// The time of the event that happens now.
     now: Time,
@@ -183,6 +186,7 @@ impl Process {
     ) -> Process {
         Process {
             number,
+            work: 0,
             queue: EventQueue::default(),
             now: Time::ZERO,
             switches,
