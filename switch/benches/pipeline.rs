@@ -95,10 +95,8 @@ fn pipeline(c: &mut Criterion) {
                 (head(kind, payload), Effects::default(), PacketPool::new().get(), 0);
             let mut step = || {
                 now += 120;
-                packet.write_head(payload, |room| {
-                    room[..HEAD].copy_from_slice(&frame);
-                    HEAD
-                });
+                packet.set_bytes(&frame);
+                packet.set_virtual_len(payload);
                 let verdict = pipeline.ingress(&mut packet, IngressMeta { port: 5, now }, &mut fx);
                 let Verdict::Unicast { port, .. } = verdict else { panic!("{name}: {verdict:?}") };
                 let meta = EgressMeta { port, now: now + 60, enq_timestamp: now, ..EgressMeta::default() };

@@ -7,14 +7,14 @@ use std::ops::{Deref, DerefMut, Range};
 /// Free bytes kept in front of a frame, so that headers can grow without moving the payload. With 66 bytes of headers behind
 /// and up to 40 of telemetry, a frame of Weir's is in two cache lines.
 const HEADROOM: usize = 104;
-/// Bytes of the memory that [`Packet::write_head`] passes to its writer.
-const HEAD_ROOM_TO_WRITE: usize = 640;
 /// Lines that headers of one packet take, mostly.
 const HEAD_LINES: usize = 2;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
-/// Bytes of memory that every packet has: whole lines.
-const MEMORY: usize = (HEADROOM + HEAD_ROOM_TO_WRITE + SLACK).next_multiple_of(CACHE_LINE);
+/// Bytes of memory that every packet has: whole lines. Headers of up to 208 bytes fit, which are all of Weir's but lists of
+/// senders, policies, and telemetry of many hops. More would cost time: translating the addresses of thousands of packets
+/// takes as long as waiting for their contents.
+const MEMORY: usize = 6 * CACHE_LINE;
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros).
@@ -31,8 +31,10 @@ pub struct Packet {
     pub class: Option<u8>,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
     pub(crate) returned: bool,
+    /// The frame is in `large`.
+    is_large: bool,
     pub(crate) phv: Phv,
-    /// The memory of a packet that needs more.
+    /// Memory for a packet that needs more, kept for the next one that does.
     large: Option<Box<[u8]>>,
     memory: [u8; MEMORY],
 }
@@ -125,6 +127,7 @@ impl Default for Packet {
             virtual_len: 0,
             class: None,
             returned: false,
+            is_large: false,
             phv: Phv::default(),
             large: None,
             memory: [0; MEMORY],
@@ -142,28 +145,41 @@ impl Packet {
 
     #[inline]
     fn memory(&self) -> &[u8] {
-        self.large.as_deref().unwrap_or(&self.memory)
+        if self.is_large { self.large.as_deref().unwrap_or_default() } else { &self.memory }
     }
 
     #[inline]
     fn memory_mut(&mut self) -> &mut [u8] {
-        self.large.as_deref_mut().unwrap_or(&mut self.memory)
+        if self.is_large { self.large.as_deref_mut().unwrap_or_default() } else { &mut self.memory }
     }
 
     /// Returns the memory, made at least `len` bytes long.
     #[inline]
     fn memory_of(&mut self, len: usize) -> &mut [u8] {
         if self.memory().len() < len {
-            self.grow(len);
+            self.grow(len, self.end as usize);
         }
         self.memory_mut()
     }
 
+    /// Moves the first `kept` bytes of the memory to one that has at least `len`.
     #[cold]
-    fn grow(&mut self, len: usize) {
-        let mut large = vec![0; len.next_power_of_two()].into_boxed_slice();
-        large[..self.memory().len()].copy_from_slice(self.memory());
-        self.large = Some(large);
+    #[inline(never)]
+    fn grow(&mut self, len: usize, kept: usize) {
+        let mut large = match self.large.take() {
+            Some(large) if !self.is_large && large.len() >= len => large,
+            older => {
+                let mut large = vec![0; len.next_power_of_two()].into_boxed_slice();
+                if let Some(older) = older.filter(|_| self.is_large) {
+                    large[..kept].copy_from_slice(&older[..kept]);
+                }
+                large
+            }
+        };
+        if !self.is_large {
+            large[..kept].copy_from_slice(&self.memory[..kept]);
+        }
+        (self.large, self.is_large) = (Some(large), true);
     }
 
     /// Returns where in the memory the frame is.
@@ -179,25 +195,18 @@ impl Packet {
         self.memory_mut()[place].copy_from_slice(bytes);
     }
 
-    /// Becomes a new packet: `write` fills in the head and returns its length; `virtual_len` bytes follow it that
-    /// are not kept. The writer gets 640 bytes that hold anything: it writes all that it counts.
-    pub fn write_head(&mut self, virtual_len: u32, write: impl FnOnce(&mut [u8]) -> usize) {
-        self.reset(HEAD_ROOM_TO_WRITE, virtual_len);
-        let place = self.place();
-        let written = write(&mut self.memory_mut()[place]).min(HEAD_ROOM_TO_WRITE);
-        self.end = self.start + written as u32;
-    }
-
     fn reset(&mut self, len: usize, virtual_len: u32) {
         self.start = HEADROOM as u32;
         self.end = (HEADROOM + len) as u32;
         self.virtual_len = virtual_len;
         self.class = None;
-        self.returned = false;
+        (self.returned, self.is_large) = (false, false);
         if !self.phv.carried.is_none() {
             self.phv.carried.free();
         }
-        self.memory_of(HEADROOM + len + SLACK);
+        if HEADROOM + len + SLACK > MEMORY {
+            self.grow(HEADROOM + len + SLACK, 0);
+        }
     }
 
     /// Says that the packet will be looked at soon: its first line and those in which its headers probably are, are fetched.
@@ -269,7 +278,8 @@ impl Packet {
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
         let place = self.place();
-        let memory = self.large.as_deref_mut().unwrap_or(&mut self.memory);
+        let memory =
+            if self.is_large { self.large.as_deref_mut().unwrap_or_default() } else { &mut self.memory };
         (&mut memory[place.start..place.end + SLACK], place.len(), &mut self.phv)
     }
 
@@ -292,27 +302,19 @@ impl Packet {
         true
     }
 
-    /// Returns the address of the frame and the number of free bytes in front of it, if at least `room` bytes of memory begin
-    /// there.
+    /// Returns the address of the frame, where at least `room` bytes of memory begin, and the number of free bytes in front
+    /// of it.
     #[inline]
-    pub(crate) fn room(&mut self, room: usize) -> Option<(*mut u8, u32)> {
+    pub(crate) fn room(&mut self, room: usize) -> (*mut u8, u32) {
         let start = self.start;
-        let memory = self.memory_mut();
-        let fits = start as usize + room <= memory.len();
-        fits.then(|| (memory.as_mut_ptr().wrapping_add(start as usize), start))
+        let memory = self.memory_of(start as usize + room);
+        (memory.as_mut_ptr().wrapping_add(start as usize), start)
     }
 
     /// Lets the frame begin `bytes` earlier, in the free bytes in front of it, where its first ones have been written.
     #[inline]
     pub(crate) fn extend_front(&mut self, bytes: u32) {
         self.start = self.start.saturating_sub(bytes);
-    }
-
-    /// As [`Packet::room`], with the memory if there is not enough.
-    #[inline]
-    pub(crate) fn make_room(&mut self, room: usize) -> *mut u8 {
-        let start = self.start as usize;
-        self.memory_of(start + room)[start..].as_mut_ptr()
     }
 
     /// Replaces the first `old` bytes by `new` bytes of room, and keeps the first `front`.
@@ -433,6 +435,22 @@ mod tests {
         assert_eq!((from.len(), into.len()), (0, PacketPool::MOST));
     }
 
+    /// Memory for a large frame is kept, and only large frames are in it.
+    #[test]
+    fn frames_of_all_sizes_follow_each_other() {
+        let bytes: Vec<u8> = (0..=255).cycle().take(2_000).collect();
+        let mut packet = PacketPool::new().get();
+        for len in [60, 208, 209, 100, 1_500, 2_000, 300, 0] {
+            packet.set_bytes(&bytes[..len]);
+            assert_eq!((packet.bytes(), packet.is_large), (&bytes[..len], len > 208), "{len}");
+            packet.resize_front(len / 2, len / 2 + 300);
+            assert_eq!(packet.bytes()[len / 2 + 300..], bytes[len / 2..len], "{len}");
+            packet.set_virtual_len(500);
+            assert!(packet.materialise(len + 800));
+            assert_eq!(packet.bytes()[len + 300..], [0; 500], "{len}");
+        }
+    }
+
     #[test]
     fn grows_and_shrinks_at_the_front() {
         let mut packet = Packet::from_bytes(&[1, 2, 3, 4]);
@@ -461,10 +479,8 @@ mod tests {
     #[test]
     fn virtual_tail_reads_as_zeros() {
         let mut packet = PacketPool::new().get();
-        packet.write_head(100, |head| {
-            head[..2].copy_from_slice(&[7, 8]);
-            2
-        });
+        packet.set_bytes(&[7, 8]);
+        packet.set_virtual_len(100);
         assert_eq!((packet.bytes(), packet.len()), (&[7u8, 8][..], 102));
         assert!(packet.materialise(4));
         assert_eq!((packet.bytes(), packet.len(), packet.virtual_len()), (&[7u8, 8, 0, 0][..], 102, 98));

@@ -440,16 +440,9 @@ impl Process {
                 if let Some(frame) = nic.injected.pop_front() {
                     packet.set_bytes(&frame);
                 } else {
-                    let mut sent = Transmit::Nothing;
-                    packet.write_head(0, |head| {
-                        sent = nic.host.transmit(now, nic.paused, head);
-                        match sent {
-                            Transmit::Frame { head_len, .. } => head_len,
-                            Transmit::Policy { .. } | Transmit::Nothing => 0,
-                        }
-                    });
-                    match sent {
-                        Transmit::Frame { payload, class, .. } => {
+                    match nic.host.transmit(now, nic.paused, &mut worker.head) {
+                        Transmit::Frame { head_len, payload, class, .. } => {
+                            packet.set_bytes(worker.head.get(..head_len).unwrap_or_default());
                             packet.set_virtual_len(payload);
                             packet.class = Some(class);
                         }

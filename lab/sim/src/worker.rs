@@ -1,17 +1,25 @@
 //! Memory of a thread for the processes that it runs.
 
 use crate::link::PfcFrame;
+use weir_host::wire::MAX_HEAD;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::Digest;
 
 /// Tools of a thread for each process that it runs: memory, no state.
-#[derive(Default)]
 pub struct Worker {
     /// Packets that are done.
     pub(crate) pool: PacketPool,
+    /// The head of the frame that a host writes.
+    pub(crate) head: [u8; MAX_HEAD],
     /// Messages of the switch that runs.
     pub(crate) outbox: Outbox,
+}
+
+impl Default for Worker {
+    fn default() -> Worker {
+        Worker { pool: PacketPool::new(), head: [0; MAX_HEAD], outbox: Outbox::default() }
+    }
 }
 
 /// Messages of a switch during one call.

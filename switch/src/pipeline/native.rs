@@ -22,7 +22,7 @@ use super::{
 use crate::packet::{Packet, Phv, Slots};
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
-    Program, ROOM, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
+    Program, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
 };
 
 /// The result of running machine code on a packet.
@@ -263,7 +263,7 @@ struct Room {
 fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Packet) -> Option<Room> {
     debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
     let len = u64::from(packet.kept_len());
-    let (frame, headroom) = packet.room(ROOM)?;
+    let (frame, headroom) = packet.room(native.room);
     let words = &mut packet.phv.carried;
     let slots = if packet.phv.slots.are_of(program.stamp) {
         &mut packet.phv.slots
@@ -433,5 +433,5 @@ unsafe extern "C" fn runaway(call: *mut Call) {
 unsafe extern "C" fn grow(call: *mut Call, front: u64, total: u64) -> *mut u8 {
     let call = unsafe { &mut *call };
     call.packet.replace_front(call.head.parsed as usize, total as usize, front as usize);
-    call.packet.make_room(ROOM)
+    call.packet.room(call.program.native().map_or(0, |native| native.room)).0
 }

@@ -75,10 +75,8 @@ fn run_frames(program: &Arc<Program>, seed: u64, frames: &[Vec<u8>], virtual_len
     let mut pool = PacketPool::new();
     for bytes in frames {
         let mut packet = pool.get();
-        packet.write_head(virtual_len, |head| {
-            head[..bytes.len()].copy_from_slice(bytes);
-            bytes.len()
-        });
+        packet.set_bytes(bytes);
+        packet.set_virtual_len(virtual_len);
         run(&mut pipeline, &mut packet, &mut fx);
         pool.put(packet);
         for clone in std::mem::take(&mut fx.clones) {

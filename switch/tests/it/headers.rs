@@ -143,10 +143,8 @@ fn fields_that_straddle() {
 #[test]
 fn headers_reach_into_the_virtual_tail() {
     let (mut pipeline, mut packet) = (pipeline("headers"), PacketPool::new().get());
-    packet.write_head(100, |head| {
-        head[..3].copy_from_slice(&[6, 0, 0xff]);
-        3
-    });
+    packet.set_bytes(&[6, 0, 0xff]);
+    packet.set_virtual_len(100);
     let sent = run(&mut pipeline, &mut packet, &mut Effects::default()).unwrap();
     assert_eq!((sent.len(), packet.len()), (103, 103));
     let plain = [&[6, 0, 0xff][..], &[0; 100]].concat();

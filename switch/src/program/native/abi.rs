@@ -75,7 +75,7 @@ pub(crate) struct CallHead {
     /// Words that the packet carries from ingress to egress: as many words as [`Native::carried`](super::Native::carried) has
     /// slots. Ingress writes it, egress reads it.
     pub carried: *mut u64,
-    /// At least [`ROOM`] bytes.
+    /// At least [`Native::room`](super::Native::room) bytes.
     pub frame: *mut u8,
     /// Bytes of the frame that are kept.
     pub len: u64,
@@ -126,7 +126,7 @@ pub(crate) struct Helpers {
     /// Counts an action that would not end.
     pub runaway: usize,
     /// Makes room for headers: bytes of those at the front that stay together, bytes of all. Returns the frame, which has
-    /// [`ROOM`] bytes again.
+    /// as many bytes as before again.
     pub grow: usize,
 }
 

@@ -13,6 +13,7 @@ use cranelift_codegen::ir::{
 };
 use cranelift_codegen::isa::CallConv;
 use cranelift_frontend::{FunctionBuilder, Variable};
+use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
@@ -53,6 +54,8 @@ pub(super) struct Gen<'a, 'f> {
     pub homes: HashMap<Slot, usize>,
     /// Flags of loads from the frame.
     pub frame_flags: MemFlags,
+    /// Bytes of the frame that code may read or write.
+    touched: &'a Cell<usize>,
     pub call: Value,
     pub slots: Value,
     /// Address of the words that the packet carries.
@@ -71,7 +74,7 @@ impl<'a, 'f> Gen<'a, 'f> {
         mut b: FunctionBuilder<'f>,
         (program, wire, helpers): (&'a Linked, &'a Wire, &'a Helpers),
         (targets, memory): (&'a BTreeSet<Pc>, &'a SlotSet),
-        frame_flags: MemFlags,
+        (frame_flags, touched): (MemFlags, &'a Cell<usize>),
     ) -> Gen<'a, 'f> {
         let entry = b.create_block();
         b.append_block_params_for_function_params(entry);
@@ -92,6 +95,7 @@ impl<'a, 'f> Gen<'a, 'f> {
             memory,
             homes: HashMap::new(),
             frame_flags,
+            touched,
             call,
             slots,
             carried,
@@ -378,11 +382,13 @@ pub(super) fn of_bytes(bytes: u32) -> Type {
 
 /// The frame.
 impl Gen<'_, '_> {
-    /// Every access to the frame is within its first [`ROOM`] bytes.
+    /// Notes an access to the frame, which is within its first [`ROOM`] bytes.
     pub fn check(&self, at: u32, bytes: u32) -> Result<i32, Unsupported> {
-        if at as usize + bytes as usize > ROOM {
+        let end = at as usize + bytes as usize;
+        if end > ROOM {
             return Err(Unsupported);
         }
+        self.touched.set(self.touched.get().max(end));
         Ok(at as i32)
     }
 

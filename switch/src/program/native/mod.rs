@@ -13,8 +13,8 @@
 //!
 //! - Slots of the header vector, at constant offsets below the program's number of slots, and the words that a packet
 //!   carries, at those below their number.
-//! - The frame, at constant offsets: `Gen::check` refuses one that is not below [`ROOM`], whatever the packet says.
-//!   The pipeline runs code only on buffers of at least as many bytes. A frame that grows at the front takes free bytes in
+//! - The frame, at constant offsets: `Gen::check` notes the highest, whatever the packet says, and the pipeline runs code
+//!   only on memory of at least as many bytes ([`Native::room`]). A frame that grows at the front takes free bytes in
 //!   front of it if a comparison with their number says that they are enough.
 //! - Register cells: an index is compared with the size of its array, or cut to its number of bits if that is a power of
 //!   two, and arrays are checked against the memory of all.
@@ -40,8 +40,8 @@ mod plan;
 mod scope;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, ROOM,
-    Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, place_of,
+    BAIL, CallHead, DROP, Direct, HASH_BYTES, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, Recent,
+    Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, place_of,
 };
 
 use super::link::Linked;
@@ -73,6 +73,8 @@ pub(crate) struct Native {
     egress: usize,
     /// The slots that a packet carries from ingress to egress, while the header vector stays with the switch.
     pub carried: Vec<Slot>,
+    /// Bytes of memory that must begin at the frame.
+    pub room: usize,
     /// Points at which the interpreter may go on: after ingress, after ingress that returned [`abi::SLOW`], after egress that
     /// did, and after egress that returned [`abi::UNEMITTED`].
     pub points: [Point; 4],
@@ -104,6 +106,7 @@ impl Native {
         ingress: &[u8],
         egress: &[u8],
         carried: Vec<Slot>,
+        room: usize,
         points: [Point; 4],
     ) -> Result<Native, Unsupported> {
         let start = ingress.len().next_multiple_of(ALIGNMENT);
@@ -111,7 +114,7 @@ impl Native {
         memory[..ingress.len()].copy_from_slice(ingress);
         memory[start..].copy_from_slice(egress);
         let code = memory.make_exec().map_err(|_| Unsupported)?;
-        Ok(Native { stamp: next_stamp(), code, egress: start, carried, points })
+        Ok(Native { stamp: next_stamp(), code, egress: start, carried, room, points })
     }
 
     /// Returns the function that runs ingress.

@@ -23,6 +23,7 @@ use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
 use cranelift_codegen::settings::{self, Configurable};
 use cranelift_codegen::{Context, isa};
 use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
 /// `standard_metadata.instance_type` of a packet that goes to one port, and of the copies of a multicast.
@@ -73,6 +74,8 @@ struct Plan<'a> {
     lasting: SlotSet,
     /// A packet may go through egress more than once.
     returns: bool,
+    /// Bytes of the frame that code may read or write.
+    touched: Cell<usize>,
 }
 
 impl<'a> Plan<'a> {
@@ -139,7 +142,21 @@ impl<'a> Plan<'a> {
         let flags = &program.state;
         let returns = [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
             || written[0].contains(flags.recirculate);
-        Ok(Plan { program, wire, helpers, isa, ingress, egress, memory, written, made, lasting, returns })
+        let touched = Cell::new(0);
+        Ok(Plan {
+            program,
+            wire,
+            helpers,
+            isa,
+            ingress,
+            egress,
+            memory,
+            written,
+            made,
+            lasting,
+            returns,
+            touched,
+        })
     }
 
     fn native(&self) -> Result<Native, Unsupported> {
@@ -153,7 +170,7 @@ impl<'a> Plan<'a> {
             self.point(&carried, |slot| changed.contains(&slot) || in_vector.contains(&slot)),
             self.point(&carried, |slot| headers.contains(&slot) || in_vector.contains(&slot)),
         ];
-        Native::load(&ingress, &egress, carried, points)
+        Native::load(&ingress, &egress, carried, self.touched.get(), points)
     }
 
     /// The point at which those slots hold what they should for which `there` holds.
@@ -219,7 +236,7 @@ impl<'a> Plan<'a> {
             FunctionBuilder::new(&mut function, &mut context),
             (program, self.wire, self.helpers),
             (&self.ingress.targets, &memory),
-            unchanging(FRAME),
+            (unchanging(FRAME), &self.touched),
         );
         g.homes.clone_from(&homes);
         let mut slots = self.slots(&self.ingress, &[Role::Read, Role::Write, Role::Update]);
@@ -328,7 +345,7 @@ impl<'a> Plan<'a> {
             FunctionBuilder::new(&mut function, &mut context),
             (program, self.wire, self.helpers),
             (&self.egress.targets, &self.memory),
-            FRAME,
+            (FRAME, &self.touched),
         );
         let mut slots = self.slots(&self.egress, &[Role::Read, Role::Write, Role::Update]);
         slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);

@@ -165,10 +165,8 @@ impl Path<'_> {
         for _ in 0..packets {
             self.now += GAP;
             let mut packet = sink.pool.get();
-            packet.write_head(*payload, |room| {
-                room[..head.len()].copy_from_slice(head);
-                head.len()
-            });
+            packet.set_bytes(head);
+            packet.set_virtual_len(*payload);
             switch.receive(self.now, self.port_in, packet, sink);
             match switch.transmit(self.now, self.port_out, sink) {
                 Some(sent) => sink.pool.put(black_box(sent)),
