@@ -304,11 +304,18 @@ impl Packet {
 
     /// Returns the address of the frame, where at least `room` bytes of memory begin, and the number of free bytes in front
     /// of it.
-    #[inline]
+    #[inline(always)]
     pub(crate) fn room(&mut self, room: usize) -> (*mut u8, u32) {
-        let start = self.start;
-        let memory = self.memory_of(start as usize + room);
-        (memory.as_mut_ptr().wrapping_add(start as usize), start)
+        let (start, end) = (self.start, self.start as usize + room);
+        let memory =
+            if self.is_large || end > MEMORY { self.large_room(end) } else { self.memory.as_mut_ptr() };
+        (memory.wrapping_add(start as usize), start)
+    }
+
+    #[cold]
+    #[inline(never)]
+    fn large_room(&mut self, end: usize) -> *mut u8 {
+        self.memory_of(end).as_mut_ptr()
     }
 
     /// Lets the frame begin `bytes` earlier, in the free bytes in front of it, where its first ones have been written.
@@ -387,7 +394,7 @@ pub struct PacketPool {
 }
 
 impl PacketPool {
-    /// Packets that a pool keeps: about 5 MB. Copies of multicast packets come from one pool and end in another, which would
+    /// Packets that a pool keeps: about 2 MB. Copies of multicast packets come from one pool and end in another, which would
     /// grow for ever.
     pub const MOST: usize = 4_096;
 

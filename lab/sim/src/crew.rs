@@ -3,8 +3,8 @@
 //! The run's own thread says which processes are due and up to what; all threads take processes until none is left. Each
 //! begins with those that it had before, whose tables are in its cache, and then helps the others. Those that it begins with
 //! are neighbours, and as much work as those of the others: both a frame and a process's state cost time when another core
-//! has written them. A thread that waits spins
-//! for a moment and then sleeps, so that a core that is wanted by somebody else is not kept busy by waiting.
+//! has written them. A thread that waits spins for a moment and then sleeps, so that a core that is wanted by somebody else
+//! is not kept busy by waiting.
 
 use crate::events::Key;
 use crate::forecast::{Forecast, processor_time};
@@ -130,6 +130,18 @@ impl<'n> Crew<'n> {
     }
 }
 
+/// Returns the thread of each process: those of a thread follow each other, and all threads have as much work.
+fn parts(work: &[u64], threads: usize) -> impl Iterator<Item = usize> {
+    // Each counts, also those that did nothing yet.
+    let own = |work: &u64| work + 1;
+    let (all, mut before) = (work.iter().map(own).sum::<u64>(), 0);
+    work.iter().map(move |work| {
+        let middle = before + own(work) / 2;
+        before += own(work);
+        middle as usize * threads / all as usize
+    })
+}
+
 /// Spins for a moment, then sleeps until somebody calls.
 fn wait(spins: &mut u32) {
     if *spins < SPINS {
@@ -188,11 +200,9 @@ impl<'c, 'n> Leader<'c, 'n> {
         *until = if *for_threads == threads { DIVIDED_FOR.min(2 * *until) } else { 4 };
         (*for_threads, *windows) = (threads, 0);
         let network = self.crew.network;
-        let work: Vec<u64> = network.tour().iter().map(|&number| network.take_work(number) + 1).collect();
-        let (all, mut before) = (work.iter().sum::<u64>(), 0);
-        for (&number, own) in network.tour().iter().zip(&work) {
-            self.part[number as usize] = ((before + own / 2) as usize * threads) / all as usize;
-            before += own;
+        let work: Vec<u64> = network.tour().iter().map(|&number| network.take_work(number)).collect();
+        for (&number, part) in network.tour().iter().zip(parts(&work, threads)) {
+            self.part[number as usize] = part;
         }
     }
 
@@ -261,5 +271,19 @@ impl Drop for Leader<'_, '_> {
             thread.unpark();
             self.crew.cores.give();
         }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::parts;
+
+    #[test]
+    fn each_thread_gets_as_much_work() {
+        let of = |work: &[u64], threads| parts(work, threads).collect::<Vec<_>>();
+        assert_eq!(of(&[0; 6], 3), [0, 0, 1, 1, 2, 2]);
+        assert_eq!(of(&[90, 10, 10, 10, 10, 10, 10, 10, 10, 10], 2), [0, 1, 1, 1, 1, 1, 1, 1, 1, 1]);
+        assert_eq!(of(&[10, 10, 10, 900, 10], 4), [0, 0, 0, 2, 3]);
+        assert_eq!(of(&[7], 8), [4]);
     }
 }

@@ -19,7 +19,7 @@ use super::state::State;
 use super::{
     EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, give_vector, spare, take_vector,
 };
-use crate::packet::{Packet, Phv, Slots};
+use crate::packet::{Packet, Phv};
 use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
     Program, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
@@ -166,25 +166,13 @@ fn let_go(program: &Program, state: &mut State, packet: &mut Packet) {
 /// Gives a packet words to carry to egress, whatever they hold.
 #[inline(always)]
 fn give_words(native: &Native, state: &mut State, packet: &mut Packet) {
-    // They are those of this machine code: a switch keeps only what its own packets give back.
-    packet.phv.carried = state.carried.pop().unwrap_or_else(|| words(native));
-}
-
-#[cold]
-#[inline(never)]
-fn words(native: &Native) -> Slots {
-    Slots::new(native.stamp, vec![0; native.carried.len()])
+    packet.phv.carried = state.carried.take(native);
 }
 
 /// Takes the words that a packet has carried.
 #[inline(always)]
 fn take_words(state: &mut State, packet: &mut Packet) {
-    /// Copies of multicast packets give back more than was taken, for ever.
-    const KEPT: usize = 1 << 12;
-    let words = packet.phv.carried.take();
-    if state.carried.len() < KEPT {
-        state.carried.push(words);
-    }
+    state.carried.give(packet.phv.carried.take());
 }
 
 /// Has a packet with a header vector carry what egress needs.

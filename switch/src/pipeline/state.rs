@@ -2,6 +2,7 @@
 
 use super::entry::CounterValue;
 use super::meter::Meter;
+use super::spare::Words;
 use super::tables::{ProfileState, Tables};
 use crate::packet::Slots;
 use crate::program::{Engine, HASH_BYTES, KEY_WORDS, Program};
@@ -36,9 +37,7 @@ pub(super) struct State {
     /// The header vector that machine code works on; with the interpreter the one that the last packet had, unless a packet
     /// has it now.
     pub spare: Slots,
-    /// Words that machine code may give the next packets to carry. Those that a packet has just given back are in the cache,
-    /// which those of the next packet would not be if it had words of its own.
-    pub carried: Vec<Slots>,
+    pub carried: Words,
     /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
     pub key: Vec<u64>,
     pub row: Vec<u64>,
@@ -78,7 +77,7 @@ impl State {
             failed_assertions: 0,
             runaways: 0,
             spare: Slots::default(),
-            carried: Vec::new(),
+            carried: Words::default(),
             key: Vec::new(),
             row: Vec::new(),
             code_key: vec![0; KEY_WORDS],

@@ -64,7 +64,8 @@ impl<T> Slab<T> {
             let index = self.free;
             let slot = &mut self.nodes[index as usize];
             self.free = slot.next;
-            *slot = node;
+            // It was empty, so there is nothing to drop.
+            std::mem::forget(std::mem::replace(slot, node));
             index
         };
         if fifo.head == NIL {

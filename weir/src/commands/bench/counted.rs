@@ -9,8 +9,6 @@ use std::hint::black_box;
 use std::io::Write;
 use weir_experiment::Experiment;
 
-/// Packets before the first that is counted: caches, pools and queues have their size by then.
-const WARM_UP: u32 = 16;
 /// Packets that are counted.
 const PACKETS: u32 = 100;
 /// Two flows that share the dumbbell from the start.
@@ -22,9 +20,12 @@ const DURATIONS: [&str; 2] = ["duration=100us", "duration=200us"];
 pub fn run(console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     programs::with_packets(&every_scheme()?, |program, packet, mut path| {
-        path.send(WARM_UP)?;
+        // The first round is not counted: caches, pools and queues have their size after it.
+        path.write(PACKETS);
+        path.send()?;
+        path.write(PACKETS);
         let mut sent = Ok(());
-        counted(&mut || sent = path.send(PACKETS));
+        counted(&mut || sent = path.send());
         sent?;
         Ok(writeln!(out, "{program} {packet} {PACKETS}")?)
     })?;
