@@ -24,6 +24,7 @@ use crate::program::{
     BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
     Program, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
 };
+use std::mem::MaybeUninit;
 
 /// The result of running machine code on a packet.
 pub(crate) enum Outcome<V> {
@@ -293,7 +294,7 @@ impl<'a> Call<'a> {
                 tables: state.tables.direct().as_ptr(),
                 key: state.code_key.as_mut_ptr(),
                 bytes: state.code_bytes.as_mut_ptr(),
-                inputs: [0; INPUTS],
+                inputs: [const { MaybeUninit::uninit() }; INPUTS],
             },
             program,
             state,
@@ -305,7 +306,7 @@ impl<'a> Call<'a> {
 
     #[inline]
     fn input(&mut self, input: CallInput, value: u64) {
-        self.head.inputs[input as usize] = value;
+        self.head.inputs[input as usize].write(value);
     }
 
     #[inline(always)]

@@ -59,10 +59,9 @@ impl Words {
     /// Returns words for the machine code of the switch, whatever they hold.
     #[inline(always)]
     pub fn take(&mut self, native: &Native) -> Slots {
-        let Some(place) = self.count.checked_sub(1).and_then(|last| self.places.get_mut(last)) else {
-            return words(native);
-        };
-        self.count -= 1;
+        let last = self.count.wrapping_sub(1);
+        let Some(place) = self.places.get_mut(last) else { return words(native) };
+        self.count = last;
         place.take()
     }
 

@@ -1,7 +1,9 @@
 //! The binary interface between machine code and the pipeline.
 
-/// Bytes of a frame, counted from its first one, that code may touch whatever the frame's length is. The pipeline runs
-/// code on buffers that have as many.
+use std::mem::MaybeUninit;
+
+/// Bytes of a frame, counted from its first one, that code may touch at most. How many it does touch, whatever the frame's
+/// length is, says [`Native::room`](super::Native::room).
 pub(crate) const ROOM: usize = 512;
 
 /// Words of the longest key that code builds.
@@ -97,7 +99,8 @@ pub(crate) struct CallHead {
     pub key: *mut u64,
     /// [`HASH_BYTES`] bytes for the input of a hash.
     pub bytes: *mut u8,
-    pub inputs: [u64; INPUTS],
+    /// Ingress reads the first ones, up to [`Input::DropPort`], and egress all.
+    pub inputs: [MaybeUninit<u64>; INPUTS],
 }
 
 /// The result of a lookup: the matched entry and its row of words (see [`crate::program::native::CHOICE`]).
