@@ -2,8 +2,8 @@
 
 use std::mem::MaybeUninit;
 
-/// Bytes of a frame, counted from its first one, that code may touch at most. How many it does touch, whatever the frame's
-/// length is, says [`Native::room`](super::Native::room).
+/// Bytes of a frame, counted from its first one, that code may touch at most. [`Native::room`](super::Native::room) is how many
+/// that of a program does touch, whatever the frame's length is.
 pub(crate) const ROOM: usize = 512;
 
 /// Words of the longest key that code builds.
