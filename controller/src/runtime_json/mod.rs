@@ -123,6 +123,13 @@ impl RuntimeJsonError {
     }
 }
 
+/// Returns where an error of JSON is, as `line:column`, and what it is without that.
+pub fn place_and_problem(error: &serde_json::Error) -> (String, String) {
+    let message = error.to_string();
+    let problem = message.split(" at line ").next().unwrap_or_default();
+    (format!("{}:{}", error.line(), error.column()), problem.to_owned())
+}
+
 impl RuntimeJson {
     /// Parses the text of a `runtime.json` file.
     ///
@@ -131,10 +138,8 @@ impl RuntimeJson {
     /// The text is not JSON, has a key or value that the format does not have, or is for another target than `bmv2`.
     pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
         let file: RuntimeJson = serde_json::from_str(text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let message = error.to_string();
-            let why = message.split(" at line ").next().unwrap_or_default();
-            RuntimeJsonError::at(format!("{line}:{column}"), format!("not a runtime.json: {why}"))
+            let (place, why) = place_and_problem(&error);
+            RuntimeJsonError::at(place, format!("not a runtime.json: {why}"))
         })?;
         if file.target != "bmv2" {
             let problem = format!("\"{}\" is not supported, only bmv2 is", file.target);

@@ -76,7 +76,7 @@ pub struct Wire {
     pub fingerprint: u64,
 }
 
-const _: () = assert!(size_of::<Transmitter>() == 128 && size_of::<Wire>() == 128, "an end is in two lines");
+const _: () = assert!(size_of::<Transmitter>() <= 128 && size_of::<Wire>() <= 128, "an end is in two lines");
 
 /// A node of a process, by its index there.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]

@@ -5,6 +5,7 @@ use super::{Speed, read};
 use crate::console::Failure;
 use serde::Deserialize;
 use std::path::Path;
+use weir_controller::runtime_json::place_and_problem;
 
 /// The figures that are compared.
 #[derive(Debug, Deserialize)]
@@ -34,10 +35,8 @@ impl Recorded {
 
     fn parse(text: &str) -> Result<Recorded, String> {
         serde_json::from_str(text).map_err(|error| {
-            let (line, column) = (error.line(), error.column());
-            let error = error.to_string();
-            let why = error.split(" at line ").next().unwrap_or_default();
-            format!("{line}:{column}: this is not what `weir bench --json` prints: {why}")
+            let (place, why) = place_and_problem(&error);
+            format!("{place}: this is not what `weir bench --json` prints: {why}")
         })
     }
 
