@@ -110,7 +110,9 @@ pub(super) fn egress(
     meta: EgressMeta,
 ) -> Outcome<EgressVerdict> {
     let Some(native) = program.native() else { return Outcome::Interpret };
-    if !packet.phv.carried.are_of(native.stamp) {
+    // A packet whose ingress the interpreter ran has all in its own header vector.
+    let is_laid_out = !packet.phv.carried.are_of(native.stamp);
+    if is_laid_out {
         if !packet.phv.slots.are_of(program.stamp) {
             return Outcome::Interpret;
         }
@@ -147,9 +149,13 @@ pub(super) fn egress(
             Outcome::Done(EgressVerdict::Drop)
         }
         code => {
-            let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
-            give_vector(program, state, packet);
-            complete((program, native), state, packet, point);
+            if is_laid_out {
+                take_words(state, packet);
+            } else {
+                let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+                give_vector(program, state, packet);
+                complete((program, native), state, packet, point);
+            }
             Outcome::Rest
         }
     }
