@@ -8,13 +8,13 @@ use crate::ring::Ring;
 #[derive(Debug)]
 pub(super) struct ReadyQueues<T> {
     rings: [Ring<T>; Priority::ALL.len()],
-    /// As it was when the NIC last asked.
-    paused: [bool; Priority::ALL.len()],
+    /// Those that were paused when the NIC last asked, one bit each: written and read as one byte, it is not waited for.
+    paused: u8,
 }
 
 impl<T> ReadyQueues<T> {
     pub fn new() -> ReadyQueues<T> {
-        ReadyQueues { rings: [Ring::new(), Ring::new()], paused: [false; Priority::ALL.len()] }
+        ReadyQueues { rings: [Ring::new(), Ring::new()], paused: 0 }
     }
 
     pub fn push(&mut self, priority: Priority, waits: T) {
@@ -22,20 +22,18 @@ impl<T> ReadyQueues<T> {
     }
 
     pub fn pause(&mut self, is_paused: impl Fn(Priority) -> bool) {
-        for (paused, priority) in self.paused.iter_mut().zip(Priority::ALL) {
-            *paused = is_paused(priority);
-        }
+        let bit = |priority| u8::from(is_paused(priority)) << priority as u8;
+        self.paused = Priority::ALL.into_iter().map(bit).sum();
     }
 
     pub fn is_paused(&self, priority: Priority) -> bool {
-        self.paused[priority as usize]
+        self.paused >> priority as u8 & 1 != 0
     }
 
     /// Returns the next flow of the first queue that is not paused and not empty.
     pub fn pop(&mut self) -> Option<T> {
-        self.rings
-            .iter_mut()
-            .zip(self.paused)
-            .find_map(|(ring, paused)| if paused { None } else { ring.pop_front() })
+        let paused = self.paused;
+        let mut rings = (0u8..).zip(&mut self.rings).filter(|(bit, _)| paused >> bit & 1 == 0);
+        rings.find_map(|(_, ring)| ring.pop_front())
     }
 }
