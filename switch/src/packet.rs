@@ -7,11 +7,14 @@ use std::ops::{Deref, DerefMut, Range};
 /// Free bytes kept in front of a frame, so that headers can grow without moving the payload. With 66 bytes of headers behind
 /// and up to 40 of telemetry, a frame of Weir's is in two cache lines.
 const HEADROOM: usize = 104;
+/// Free bytes in front of a frame that has more headers from the beginning, as acknowledgements with telemetry have: it
+/// begins with the first of these lines.
+const SHORT_HEADROOM: usize = CACHE_LINE;
 /// Lines that headers of one packet take, mostly.
 const HEAD_LINES: usize = 2;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
-/// Bytes of memory that every packet has: whole lines. Headers of up to 208 bytes fit, which are all of Weir's but lists of
+/// Bytes of memory that every packet has: whole lines. Headers of up to 248 bytes fit, which are all of Weir's but lists of
 /// senders, policies, and telemetry of many hops. More would cost time: translating the addresses of thousands of packets
 /// takes as long as waiting for their contents.
 const MEMORY: usize = 6 * CACHE_LINE;
@@ -102,6 +105,14 @@ impl Slots {
     pub fn take(&mut self) -> Slots {
         Slots(self.0.take())
     }
+
+    /// Becomes `slots` where there were none.
+    #[inline(always)]
+    pub fn fill(&mut self, slots: Slots) {
+        debug_assert!(self.is_none());
+        // There is nothing to drop: that would be a call.
+        std::mem::forget(std::mem::replace(self, slots));
+    }
 }
 
 impl Deref for Slots {
@@ -150,7 +161,13 @@ impl Packet {
 
     #[inline]
     fn memory_mut(&mut self) -> &mut [u8] {
-        if self.is_large { self.large.as_deref_mut().unwrap_or_default() } else { &mut self.memory }
+        self.memory_and_phv().0
+    }
+
+    #[inline]
+    fn memory_and_phv(&mut self) -> (&mut [u8], &mut Phv) {
+        let Packet { is_large, large, memory, phv, .. } = self;
+        (if *is_large { large.as_deref_mut().unwrap_or_default() } else { memory }, phv)
     }
 
     /// Returns the memory, made at least `len` bytes long.
@@ -166,19 +183,10 @@ impl Packet {
     #[cold]
     #[inline(never)]
     fn grow(&mut self, len: usize, kept: usize) {
-        let mut large = match self.large.take() {
-            Some(large) if !self.is_large && large.len() >= len => large,
-            older => {
-                let mut large = vec![0; len.next_power_of_two()].into_boxed_slice();
-                if let Some(older) = older.filter(|_| self.is_large) {
-                    large[..kept].copy_from_slice(&older[..kept]);
-                }
-                large
-            }
-        };
-        if !self.is_large {
-            large[..kept].copy_from_slice(&self.memory[..kept]);
-        }
+        let is_free = !self.is_large;
+        let fits = self.large.take_if(|large| is_free && large.len() >= len);
+        let mut large = fits.unwrap_or_else(|| vec![0; len.next_power_of_two()].into_boxed_slice());
+        large[..kept].copy_from_slice(&self.memory()[..kept]);
         (self.large, self.is_large) = (Some(large), true);
     }
 
@@ -196,16 +204,17 @@ impl Packet {
     }
 
     fn reset(&mut self, len: usize, virtual_len: u32) {
-        self.start = HEADROOM as u32;
-        self.end = (HEADROOM + len) as u32;
+        let fits = HEADROOM + len <= SHORT_HEADROOM + HEAD_LINES * CACHE_LINE;
+        let start = if fits { HEADROOM } else { SHORT_HEADROOM };
+        (self.start, self.end) = (start as u32, (start + len) as u32);
         self.virtual_len = virtual_len;
         self.class = None;
         (self.returned, self.is_large) = (false, false);
         if !self.phv.carried.is_none() {
             self.phv.carried.free();
         }
-        if HEADROOM + len + SLACK > MEMORY {
-            self.grow(HEADROOM + len + SLACK, 0);
+        if start + len + SLACK > MEMORY {
+            self.grow(start + len + SLACK, 0);
         }
     }
 
@@ -213,7 +222,7 @@ impl Packet {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
-        for line in self.memory[HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
+        for line in self.memory[SHORT_HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
             prefetch(&line[0]);
         }
     }
@@ -278,9 +287,8 @@ impl Packet {
     #[inline]
     pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
         let place = self.place();
-        let memory =
-            if self.is_large { self.large.as_deref_mut().unwrap_or_default() } else { &mut self.memory };
-        (&mut memory[place.start..place.end + SLACK], place.len(), &mut self.phv)
+        let (memory, phv) = self.memory_and_phv();
+        (&mut memory[place.start..place.end + SLACK], place.len(), phv)
     }
 
     /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
@@ -447,9 +455,9 @@ mod tests {
     fn frames_of_all_sizes_follow_each_other() {
         let bytes: Vec<u8> = (0..=255).cycle().take(2_000).collect();
         let mut packet = PacketPool::new().get();
-        for len in [60, 208, 209, 100, 1_500, 2_000, 300, 0] {
+        for len in [60, 248, 249, 100, 1_500, 2_000, 300, 0] {
             packet.set_bytes(&bytes[..len]);
-            assert_eq!((packet.bytes(), packet.is_large), (&bytes[..len], len > 208), "{len}");
+            assert_eq!((packet.bytes(), packet.is_large), (&bytes[..len], len > 248), "{len}");
             packet.resize_front(len / 2, len / 2 + 300);
             assert_eq!(packet.bytes()[len / 2 + 300..], bytes[len / 2..len], "{len}");
             packet.set_virtual_len(500);

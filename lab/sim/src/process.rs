@@ -227,11 +227,21 @@ impl Process {
     /// Lets all events before `end` happen. Returns how many there were.
     pub fn run(&mut self, end: &Key, worker: &mut Worker) -> u64 {
         let mut events = 0;
+        self.swap_scratch(worker);
         while let Some(key) = self.queue.pop_before(end) {
             self.happen(key, worker);
             events += 1;
         }
+        self.swap_scratch(worker);
         events
+    }
+
+    /// Swaps the memory of the switch for that of the thread. Switches that are one process have memory of their own.
+    #[inline]
+    fn swap_scratch(&mut self, worker: &mut Worker) {
+        if let [chassis] = self.switches.as_mut_slice() {
+            chassis.switch.swap_scratch(&mut worker.scratch);
+        }
     }
 
     /// Lets the next event happen if it is before `end`.

@@ -4,7 +4,7 @@ use crate::link::PfcFrame;
 use weir_host::wire::MAX_HEAD;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::{Packet, PacketPool};
-use weir_switch::pipeline::Digest;
+use weir_switch::pipeline::{Digest, Scratch};
 
 /// Tools of a thread for each process that it runs: memory, no state.
 pub struct Worker {
@@ -12,13 +12,20 @@ pub struct Worker {
     pub(crate) pool: PacketPool,
     /// The head of the frame that a host writes.
     pub(crate) head: [u8; MAX_HEAD],
+    /// What the pipeline of the switch that runs works with.
+    pub(crate) scratch: Box<Scratch>,
     /// Messages of the switch that runs.
     pub(crate) outbox: Outbox,
 }
 
 impl Default for Worker {
     fn default() -> Worker {
-        Worker { pool: PacketPool::new(), head: [0; MAX_HEAD], outbox: Outbox::default() }
+        Worker {
+            pool: PacketPool::new(),
+            head: [0; MAX_HEAD],
+            scratch: Box::default(),
+            outbox: Outbox::default(),
+        }
     }
 }
 

@@ -26,7 +26,8 @@ pub use replication::{CloneSession, Replica, ReplicationError};
 use crate::drops::{DropReason, Drops};
 use crate::packet::Packet;
 use crate::pipeline::{
-    ClonedPacket, Effects, EgressMeta, EgressVerdict, IngressMeta, NoTrace, Outcome, Pipeline, Verdict,
+    ClonedPacket, Effects, EgressMeta, EgressVerdict, IngressMeta, NoTrace, Outcome, Pipeline, Scratch,
+    Verdict,
 };
 use crate::program::Program;
 use crate::tm::{QueueLimits, Rate, TrafficManager};
@@ -135,6 +136,13 @@ impl Switch {
     #[inline]
     pub fn prefetch(&self, port: u16) {
         self.queues.tm.prefetch(port);
+    }
+
+    /// Swaps the memory that packets need while they are in the pipeline for that of a thread: it is in the caches, whichever
+    /// switch the thread ran before this one.
+    #[inline]
+    pub fn swap_scratch(&mut self, scratch: &mut Box<Scratch>) {
+        self.pipeline.swap_scratch(scratch);
     }
 
     /// Returns the next frame to send on `port`, whose transmitter is free: takes the next packet of the

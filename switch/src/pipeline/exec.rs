@@ -155,8 +155,9 @@ impl<T: Tracer> Run<'_, T> {
 
     pub(super) fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
         let index = usize::from(calculation);
-        let State { buffer, calls, .. } = &mut *self.state;
-        hash::compute(&self.program.calculations[index], slots, self.payload, buffer, &mut calls[index])
+        let State { scratch, calls, .. } = &mut *self.state;
+        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
+        hash::compute(calculation, slots, self.payload, buffer, &mut calls[index])
     }
 
     /// Looks a table up; returns the code of the action (0: none) and where to go behind it.
@@ -164,9 +165,9 @@ impl<T: Tracer> Run<'_, T> {
     fn apply<const N: usize>(&mut self, slots: &mut [u64; N], index: u16) -> (Pc, Pc) {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
-        let State { tables, key, .. } = &mut *self.state;
+        let State { tables, scratch, .. } = &mut *self.state;
         let state = &tables[usize::from(index)];
-        let entry = state.lookup.find(table, slots, key);
+        let entry = state.lookup.find(table, slots, &mut scratch.key);
         if table.extras {
             let hot = self.apply_with_extras(slots, index, entry as usize);
             return (hot.code, hot.next);

@@ -17,7 +17,7 @@ mod native;
 mod parse;
 mod profiles;
 mod rare;
-mod spare;
+mod scratch;
 mod state;
 mod tables;
 mod trace;
@@ -31,6 +31,7 @@ pub use entry::{
     TableError,
 };
 pub use io::{ClonedPacket, Digest, Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
+pub use scratch::Scratch;
 pub use trace::{NoTrace, Tracer};
 
 use crate::packet::Packet;
@@ -82,6 +83,12 @@ impl Pipeline {
             native::prepare(&self.program);
         }
         self.state.engine = engine;
+    }
+    /// Swaps the memory that packets need while they are in the pipeline for other memory.
+    #[inline]
+    pub fn swap_scratch(&mut self, scratch: &mut Box<Scratch>) {
+        scratch.fit(&self.program);
+        std::mem::swap(&mut self.state.scratch, scratch);
     }
     /// Sets the number of ticks of `now` in a second, for meters; BMv2's clock, and the default, is microseconds.
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
@@ -318,7 +325,7 @@ impl Pipeline {
             return EgressVerdict::Recirculate;
         }
         cut(packet);
-        take_vector(program, state, packet);
+        take_vector(state, packet);
         EgressVerdict::Send
     }
 }
@@ -346,21 +353,15 @@ fn cut(packet: &mut Packet) {
 
 /// Takes the header vector of a packet that is its bytes from now on.
 #[inline(never)]
-fn take_vector(program: &Program, state: &mut State, packet: &mut Packet) {
-    let slots = packet.phv.slots.take();
-    if state.spare.are_of(program.stamp) {
-        spare::give(program, slots);
-    } else {
-        state.spare = slots;
-    }
+fn take_vector(state: &mut State, packet: &mut Packet) {
+    state.scratch.give_vector(packet.phv.slots.take());
 }
 
-/// Gives a packet a header vector, which may hold anything, unless it has one: that of the switch, else a spare one.
+/// Gives a packet a header vector, unless it has one. But for constants it may hold anything.
 #[inline]
 fn give_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     if !packet.phv.slots.are_of(program.stamp) {
-        let of_switch = state.spare.are_of(program.stamp);
-        packet.phv.slots = if of_switch { state.spare.take() } else { spare::take(program) };
+        packet.phv.slots = state.scratch.take_vector(program);
     }
 }
 
@@ -385,9 +386,9 @@ fn begin(packet: &mut Packet) -> u32 {
 
 /// Remembers the fields of a list (counted from 1).
 fn keep(program: &Program, state: &mut State, slots: &[u64], list: u64) {
-    state.kept.clear();
+    state.scratch.kept.clear();
     for (slot, bits) in fields(program, list) {
-        state.kept.extend_from_slice(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)]);
+        state.scratch.kept.extend_from_slice(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)]);
     }
 }
 
@@ -396,7 +397,7 @@ fn restore(program: &Program, state: &State, slots: &mut [u64], list: u64, insta
     for (base, len) in &program.metadata {
         slots[usize::from(*base)..][..usize::from(*len)].fill(0);
     }
-    let mut rest = state.kept.as_slice();
+    let mut rest = state.scratch.kept.as_slice();
     for (slot, bits) in fields(program, list) {
         let (value, tail) = rest.split_at(crate::program::limbs(*bits));
         slots[usize::from(*slot)..][..value.len()].copy_from_slice(value);

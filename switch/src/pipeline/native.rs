@@ -15,14 +15,13 @@
 
 use super::exec::Run;
 use super::hash::{self, Payload};
+use super::scratch::Scratch;
 use super::state::State;
-use super::{
-    EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, give_vector, spare, take_vector,
-};
+use super::{EgressMeta, EgressVerdict, IngressMeta, NoTrace, Verdict, begin, give_vector, take_vector};
 use crate::packet::{Packet, Phv};
 use crate::program::{
-    BAIL, CallHead, CallInput, DROP, HASH_BYTES, Helpers, INPUTS, KEY_WORDS, MULTICAST, Native, ORIGIN,
-    Program, Row, SEND, Slot, UNEMITTED, UNICAST, VALID,
+    BAIL, CallHead, CallInput, DROP, Helpers, INPUTS, MULTICAST, Native, ORIGIN, Program, Row, SEND, Slot,
+    UNEMITTED, UNICAST, VALID,
 };
 use std::mem::MaybeUninit;
 
@@ -110,17 +109,57 @@ pub(super) fn egress(
     meta: EgressMeta,
 ) -> Outcome<EgressVerdict> {
     let Some(native) = program.native() else { return Outcome::Interpret };
-    // A packet whose ingress the interpreter ran has all in its own header vector.
-    let is_laid_out = !packet.phv.carried.are_of(native.stamp);
-    if is_laid_out {
-        if !packet.phv.slots.are_of(program.stamp) {
-            return Outcome::Interpret;
-        }
-        carry(native, state, packet);
+    if !packet.phv.carried.are_of(native.stamp) {
+        return egress_with_vector((program, native), state, packet, meta);
     }
+    match run_egress((program, native), state, packet, meta) {
+        Ok(verdict) => Outcome::Done(verdict),
+        Err(BAIL) => Outcome::Interpret,
+        Err(code) => {
+            let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
+            give_vector(program, state, packet);
+            complete((program, native), state, packet, point);
+            Outcome::Rest
+        }
+    }
+}
+
+/// As [`egress`], for a packet whose ingress the interpreter ran: all is in its own header vector.
+#[cold]
+fn egress_with_vector(
+    (program, native): (&Program, &Native),
+    state: &mut State,
+    packet: &mut Packet,
+    meta: EgressMeta,
+) -> Outcome<EgressVerdict> {
+    if !packet.phv.slots.are_of(program.stamp) {
+        return Outcome::Interpret;
+    }
+    give_words(native, state, packet);
+    let Phv { slots, carried, .. } = &mut packet.phv;
+    for (word, slot) in carried.iter_mut().zip(&native.carried) {
+        *word = slots[usize::from(*slot)];
+    }
+    let result = run_egress((program, native), state, packet, meta);
+    if let Ok(verdict) = result {
+        return Outcome::Done(verdict);
+    }
+    take_words(state, packet);
+    if result == Err(BAIL) { Outcome::Interpret } else { Outcome::Rest }
+}
+
+/// Runs egress code on a packet that has words for it. Returns what the code has left to do if that is anything; [`BAIL`]:
+/// all of it.
+#[inline(always)]
+fn run_egress(
+    (program, native): (&Program, &Native),
+    state: &mut State,
+    packet: &mut Packet,
+    meta: EgressMeta,
+) -> Result<EgressVerdict, u64> {
     let (parsed, length) = (packet.phv.parsed, packet.phv.length);
     let drop_port = u64::from(state.drop_port);
-    let Some(room) = room(program, native, state, packet) else { return Outcome::Interpret };
+    let room = room(program, native, state, packet).ok_or(BAIL)?;
     let mut call = Call::new(program, state, packet, meta.now, room);
     call.head.parsed = u64::from(parsed);
     call.head.length = length;
@@ -141,55 +180,36 @@ pub(super) fn egress(
     match result & 0xff {
         SEND => {
             packet.phv.parsed = 0;
-            let_go(program, state, packet);
-            Outcome::Done(EgressVerdict::Send)
+            let_go(state, packet);
+            Ok(EgressVerdict::Send)
         }
         DROP => {
-            let_go(program, state, packet);
-            Outcome::Done(EgressVerdict::Drop)
+            let_go(state, packet);
+            Ok(EgressVerdict::Drop)
         }
-        code => {
-            if is_laid_out {
-                take_words(state, packet);
-            } else {
-                let point = if code == UNEMITTED { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
-                give_vector(program, state, packet);
-                complete((program, native), state, packet, point);
-            }
-            Outcome::Rest
-        }
+        code => Err(code),
     }
 }
 
 /// Takes all but its bytes of a packet.
 #[inline(always)]
-fn let_go(program: &Program, state: &mut State, packet: &mut Packet) {
+fn let_go(state: &mut State, packet: &mut Packet) {
     take_words(state, packet);
     if !packet.phv.slots.is_empty() {
-        take_vector(program, state, packet);
+        take_vector(state, packet);
     }
 }
 
 /// Gives a packet words to carry to egress, whatever they hold.
 #[inline(always)]
 fn give_words(native: &Native, state: &mut State, packet: &mut Packet) {
-    packet.phv.carried = state.carried.take(native);
+    packet.phv.carried = state.scratch.take_words(native);
 }
 
 /// Takes the words that a packet has carried.
 #[inline(always)]
 fn take_words(state: &mut State, packet: &mut Packet) {
-    state.carried.give(packet.phv.carried.take());
-}
-
-/// Has a packet with a header vector carry what egress needs.
-#[cold]
-fn carry(native: &Native, state: &mut State, packet: &mut Packet) {
-    give_words(native, state, packet);
-    let Phv { slots, carried, .. } = &mut packet.phv;
-    for (word, slot) in carried.iter_mut().zip(&native.carried) {
-        *word = slots[usize::from(*slot)];
-    }
+    state.scratch.give_words(packet.phv.carried.take());
 }
 
 /// Gives a packet that carries words its header vector back, for the interpreter.
@@ -256,17 +276,13 @@ struct Room {
 /// small.
 #[inline(always)]
 fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Packet) -> Option<Room> {
-    debug_assert_eq!((state.code_key.len(), state.code_bytes.len()), (KEY_WORDS, HASH_BYTES));
     let len = u64::from(packet.kept_len());
     let (frame, headroom) = packet.room(native.room);
     let words = &mut packet.phv.carried;
     let slots = if packet.phv.slots.are_of(program.stamp) {
         &mut packet.phv.slots
     } else {
-        if !state.spare.are_of(program.stamp) {
-            state.spare = spare::take(program);
-        }
-        &mut state.spare
+        state.scratch.vector(program)
     };
     let fits = slots.len() == program.capacity
         && words.len() == native.carried.len()
@@ -298,8 +314,8 @@ impl<'a> Call<'a> {
                 length: 0,
                 sink: 0,
                 tables: state.tables.direct().as_ptr(),
-                key: state.code_key.as_mut_ptr(),
-                bytes: state.code_bytes.as_mut_ptr(),
+                key: state.scratch.code_key.as_mut_ptr(),
+                bytes: state.scratch.code_bytes.as_mut_ptr(),
                 inputs: [const { MaybeUninit::uninit() }; INPUTS],
             },
             program,
@@ -364,9 +380,9 @@ fn helpers() -> Helpers {
 unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
     let call = unsafe { &mut *call };
     let table = &call.program.tables[index as usize];
-    let State { tables, key: scratch, .. } = &mut *call.state;
+    let State { tables, scratch, .. } = &mut *call.state;
     let state = &tables[index as usize];
-    let entry = state.lookup.find_word(table, key, scratch);
+    let entry = state.lookup.find_word(table, key, &mut scratch.key);
     let words = state.words(table, entry).as_ptr();
     tables.remember(index as usize, key, entry);
     Row { words, entry: u64::from(entry) }
@@ -375,7 +391,8 @@ unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
 unsafe extern "C" fn table_any(call: *mut Call, index: u64) -> Row {
     let call = unsafe { &mut *call };
     let table = &call.program.tables[index as usize];
-    let State { tables, key, code_key, .. } = &mut *call.state;
+    let State { tables, scratch, .. } = &mut *call.state;
+    let Scratch { key, code_key, .. } = &mut **scratch;
     let state = &tables[index as usize];
     key.clear();
     key.extend_from_slice(&code_key[..table.plan.words]);
@@ -387,7 +404,7 @@ unsafe extern "C" fn table_any(call: *mut Call, index: u64) -> Row {
     let (mut run, slots) = call.interpreter();
     let hot = run.apply_with_extras(slots, index as u16, entry as usize);
     let args = &slots[usize::from(program.params)..][..table.params];
-    let row = &mut run.state.row;
+    let row = &mut run.state.scratch.row;
     row.clear();
     row.push(hot.pack(program, table));
     row.extend_from_slice(args);
@@ -403,7 +420,7 @@ unsafe extern "C" fn hash(call: *mut Call, calculation: u64) -> u64 {
 unsafe extern "C" fn digest(call: *mut Call, calculation: u64, len: u64) -> u64 {
     let call = unsafe { &mut *call };
     let algorithm = call.program.calculations[calculation as usize].algorithm;
-    hash::digest(algorithm, &call.state.code_bytes[..len as usize])
+    hash::digest(algorithm, &call.state.scratch.code_bytes[..len as usize])
 }
 
 unsafe extern "C" fn one(call: *mut Call, pc: u64) {

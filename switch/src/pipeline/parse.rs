@@ -435,8 +435,9 @@ impl<T: Tracer> Frame<'_, T> {
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.parts();
         let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), zeros };
-        let State { buffer, calls, .. } = &mut *self.state;
-        hash::compute(&self.program.calculations[index], &phv.slots, payload, buffer, &mut calls[index])
+        let State { scratch, calls, .. } = &mut *self.state;
+        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
+        hash::compute(calculation, &phv.slots, payload, buffer, &mut calls[index])
     }
 
     /// Updates checksums, then puts the headers that are valid in front of the payload.
@@ -463,7 +464,7 @@ impl<T: Tracer> Frame<'_, T> {
                 rest_is_new &= origin == 0;
             }
         }
-        let old = &mut self.state.old;
+        let old = &mut self.state.scratch.old;
         let moved = rest_is_new && total >= parsed;
         if moved {
             // They move to the front as a whole, if the others need more room than there was behind them.

@@ -138,7 +138,7 @@ impl<T: Tracer> Run<'_, T> {
     pub(super) fn apply_with_extras(&mut self, slots: &mut [u64], index: u16, entry: usize) -> Hot {
         let program = self.program;
         let table = &program.tables[usize::from(index)];
-        let State { tables, profiles, buffer, ticks_per_second, .. } = &mut *self.state;
+        let State { tables, profiles, scratch, ticks_per_second, .. } = &mut *self.state;
         let rest = tables.rest_mut(usize::from(index));
         if entry != 0 {
             if let Some(counter) = rest.counters.get_mut(entry) {
@@ -159,7 +159,7 @@ impl<T: Tracer> Run<'_, T> {
             (Some(profile), link) if link != Link::None => {
                 let profile = usize::from(profile);
                 let definition = &program.profiles[profile];
-                match profiles[profile].choose(definition, link, slots, self.payload, buffer) {
+                match profiles[profile].choose(definition, link, slots, self.payload, &mut scratch.buffer) {
                     Some(member) => {
                         slots[params..params + member.args.len()].copy_from_slice(&member.args);
                         let next = table.next_of(member.action, entry != 0);

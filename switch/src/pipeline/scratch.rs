@@ -1,95 +1,142 @@
-//! Header vectors, and parts of them, that no packet has now.
+//! Memory that a switch works with while a packet is in the pipeline: no state, a packet's processing does not depend on what
+//! it holds.
 //!
-//! With a vector for each of thousands of packets in queues, none would be in the cache when it is needed. Machine code
-//! therefore has one for each switch, and packets in queues carry only the words that egress reads. With the interpreter
-//! a packet in a queue has a vector, which it returns when it leaves: the next one that arrives, at any switch, takes the
-//! vector that was used last. This is memory, not state: a packet's processing does not depend on the vector's earlier
-//! contents.
+//! A header vector of its own for each of thousands of packets in queues would be in no cache when it is needed. Machine code
+//! therefore works on one vector, and packets in queues carry only the words that egress reads. With the interpreter a packet
+//! in a queue has a vector, which it gives back when it leaves, for the next one that arrives.
 
 use crate::packet::Slots;
-use crate::program::{Native, Program};
-use std::cell::RefCell;
+use crate::program::{KEY_WORDS, MAX_BYTES, Native, Program};
 
-/// Vectors that a thread keeps for the next packets, and parts of them that a switch keeps; what queues can give back at once
-/// beyond that is freed.
+/// Vectors that are kept for the next packets, and parts of them; what queues can give back at once beyond that is freed.
 const KEPT: usize = 1 << 12;
 
-thread_local! {
-    /// All of one program.
-    static SPARE: RefCell<Vec<Slots>> = const { RefCell::new(Vec::new()) };
+/// The memory of a switch, or of a thread that runs many: see [`Switch::swap_scratch`](crate::engine::Switch::swap_scratch).
+pub struct Scratch {
+    /// The stamp of the program that all vectors are laid out for, and the words for its machine code.
+    stamp: u32,
+    vectors: Stack,
+    /// Words that packets may carry from ingress to egress.
+    words: Stack,
+    /// In which machine code builds keys and the input of hashes.
+    pub(super) code_key: [u64; KEY_WORDS],
+    pub(super) code_bytes: [u8; MAX_BYTES],
+    /// Keys.
+    pub(super) key: Vec<u64>,
+    /// A row of a table.
+    pub(super) row: Vec<u64>,
+    /// The input of a hash.
+    pub(super) buffer: Vec<u8>,
+    /// Headers as they were.
+    pub(super) old: Vec<u8>,
+    /// Metadata that is kept.
+    pub(super) kept: Vec<u64>,
 }
 
-/// Returns a vector laid out for a program: constants in place, the rest undefined.
-pub(super) fn take(program: &Program) -> Slots {
-    let reused = SPARE.with_borrow_mut(|spare| {
-        let last = spare.last()?;
-        if last.are_of(program.stamp) { spare.pop() } else { None }
-    });
-    reused.unwrap_or_else(|| {
-        let mut words = Vec::with_capacity(program.capacity);
-        words.resize(program.vars + program.temps, 0);
-        words.extend_from_slice(&program.consts);
-        words.resize(program.capacity, 0);
-        Slots::new(program.stamp, words)
-    })
-}
-
-/// Takes a packet's vector, which is laid out for `program`.
-pub(super) fn give(program: &Program, slots: Slots) {
-    SPARE.with_borrow_mut(|spare| {
-        if spare.last().is_some_and(|last| !last.are_of(program.stamp)) {
-            spare.clear();
+impl Default for Scratch {
+    fn default() -> Scratch {
+        Scratch {
+            stamp: 0,
+            vectors: Stack::default(),
+            words: Stack::default(),
+            code_key: [0; KEY_WORDS],
+            code_bytes: [0; MAX_BYTES],
+            key: Vec::new(),
+            row: Vec::new(),
+            buffer: Vec::new(),
+            old: Vec::new(),
+            kept: Vec::new(),
         }
-        if spare.len() < KEPT {
-            spare.push(slots);
-        }
-    });
+    }
 }
 
-/// Words that machine code gives the next packets to carry: a stack of those that packets have given back, as those of the
-/// last one are in the cache. `Vec::push` would be a call.
+impl Scratch {
+    /// Becomes memory for this program.
+    pub(super) fn fit(&mut self, program: &Program) {
+        if self.stamp != program.stamp {
+            (self.stamp, self.vectors, self.words) = (program.stamp, Stack::default(), Stack::default());
+        }
+    }
+
+    /// Returns the vector that machine code of `program` works on. Its constants are in place, the rest is undefined.
+    #[inline(always)]
+    pub(super) fn vector(&mut self, program: &Program) -> &mut Slots {
+        if self.vectors.first.is_none() {
+            self.vectors.first = self.vectors.another().unwrap_or_else(|| vector(program));
+        }
+        &mut self.vectors.first
+    }
+
+    /// Gives a packet a vector.
+    pub(super) fn take_vector(&mut self, program: &Program) -> Slots {
+        self.vectors.take().unwrap_or_else(|| vector(program))
+    }
+
+    /// Takes the vector of a packet.
+    pub(super) fn give_vector(&mut self, slots: Slots) {
+        if slots.are_of(self.stamp) {
+            self.vectors.give(slots);
+        }
+    }
+
+    /// Gives a packet words for machine code, whatever they hold.
+    #[inline(always)]
+    pub(super) fn take_words(&mut self, native: &Native) -> Slots {
+        self.words.take().unwrap_or_else(|| words(native))
+    }
+
+    /// Takes the words of a packet, which were for the machine code of this program.
+    #[inline(always)]
+    pub(super) fn give_words(&mut self, words: Slots) {
+        self.words.give(words);
+    }
+}
+
+/// Slots that no packet has now. Those that were given last are in the caches: they are taken first.
 #[derive(Default)]
-pub(super) struct Words {
-    /// The first `count` are there.
-    places: Box<[Slots]>,
-    count: usize,
+struct Stack {
+    /// Mostly the only ones.
+    first: Slots,
+    others: Vec<Slots>,
 }
 
-impl Words {
-    /// Returns words for the machine code of the switch, whatever they hold.
+impl Stack {
     #[inline(always)]
-    pub fn take(&mut self, native: &Native) -> Slots {
-        let last = self.count.wrapping_sub(1);
-        let Some(place) = self.places.get_mut(last) else { return words(native) };
-        self.count = last;
-        place.take()
+    fn take(&mut self) -> Option<Slots> {
+        if self.first.is_none() { self.another() } else { Some(self.first.take()) }
     }
 
-    /// Takes words of the machine code of the switch.
-    #[inline(always)]
-    pub fn give(&mut self, words: Slots) {
-        match self.places.get_mut(self.count) {
-            Some(place) => {
-                // It was empty, so there is nothing to drop.
-                std::mem::forget(std::mem::replace(place, words));
-                self.count += 1;
-            }
-            None => self.grow(words),
-        }
-    }
-
-    /// Makes room. Copies of multicast packets give back more than was taken, for ever: what is too much is freed.
-    #[cold]
     #[inline(never)]
-    fn grow(&mut self, words: Slots) {
-        if self.count < KEPT {
-            let mut places = std::mem::take(&mut self.places).into_vec();
-            places.push(words);
-            self.count = places.len();
-            places.resize_with((2 * self.count).min(KEPT), Slots::default);
-            self.places = places.into_boxed_slice();
+    fn another(&mut self) -> Option<Slots> {
+        self.others.pop()
+    }
+
+    #[inline(always)]
+    fn give(&mut self, slots: Slots) {
+        if self.first.is_none() {
+            self.first.fill(slots);
+        } else {
+            self.keep(slots);
         }
     }
+
+    /// Copies of multicast packets give back more than was taken, for ever: what is too much is freed.
+    #[inline(never)]
+    fn keep(&mut self, slots: Slots) {
+        if self.others.len() < KEPT {
+            self.others.push(slots);
+        }
+    }
+}
+
+#[cold]
+#[inline(never)]
+fn vector(program: &Program) -> Slots {
+    let mut words = Vec::with_capacity(program.capacity);
+    words.resize(program.vars + program.temps, 0);
+    words.extend_from_slice(&program.consts);
+    words.resize(program.capacity, 0);
+    Slots::new(program.stamp, words)
 }
 
 #[cold]

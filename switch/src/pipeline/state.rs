@@ -2,10 +2,9 @@
 
 use super::entry::CounterValue;
 use super::meter::Meter;
-use super::spare::Words;
+use super::scratch::Scratch;
 use super::tables::{ProfileState, Tables};
-use crate::packet::Slots;
-use crate::program::{Engine, HASH_BYTES, KEY_WORDS, Program};
+use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
@@ -34,25 +33,15 @@ pub(super) struct State {
     pub failed_assertions: u64,
     /// Number of actions that were aborted because they exceeded the budget of jumps.
     pub runaways: u64,
-    /// The header vector that machine code works on; with the interpreter the one that the last packet had, unless a packet
-    /// has it now.
-    pub spare: Slots,
-    pub carried: Words,
-    /// Scratch space: keys, a row of a table, hash input, old headers, metadata that is kept.
-    pub key: Vec<u64>,
-    pub row: Vec<u64>,
-    /// Memory in which machine code builds keys and the input of hashes: [`KEY_WORDS`] words and [`HASH_BYTES`]
-    /// bytes.
-    pub code_key: Vec<u64>,
-    pub code_bytes: Vec<u8>,
-    pub buffer: Vec<u8>,
-    pub old: Vec<u8>,
-    pub kept: Vec<u64>,
+    /// Memory for this program.
+    pub scratch: Box<Scratch>,
 }
 
 impl State {
     pub fn new(program: &Program, seed: u64) -> State {
         let cells = |size: usize, direct: bool| if direct { 0 } else { size };
+        let mut scratch = Box::<Scratch>::default();
+        scratch.fit(program);
         State {
             tables: Tables::new(program),
             profiles: vec![ProfileState::default(); program.profiles.len()],
@@ -76,15 +65,7 @@ impl State {
             now: 0,
             failed_assertions: 0,
             runaways: 0,
-            spare: Slots::default(),
-            carried: Words::default(),
-            key: Vec::new(),
-            row: Vec::new(),
-            code_key: vec![0; KEY_WORDS],
-            code_bytes: vec![0; HASH_BYTES],
-            buffer: Vec::new(),
-            old: Vec::new(),
-            kept: Vec::new(),
+            scratch,
         }
     }
 }

@@ -8,9 +8,6 @@ pub(crate) const ROOM: usize = 512;
 
 /// Words of the longest key that code builds.
 pub(crate) const KEY_WORDS: usize = 16;
-/// Bytes of the longest input of a hash that code builds: [`MAX_BYTES`](crate::program::MAX_BYTES) and one word, as fields
-/// are written as words.
-pub(crate) const HASH_BYTES: usize = 72;
 
 /// Numbers that the pipeline gives to code.
 #[derive(Clone, Copy)]
@@ -97,7 +94,7 @@ pub(crate) struct CallHead {
     pub tables: *const Direct,
     /// [`KEY_WORDS`] words for a key.
     pub key: *mut u64,
-    /// [`HASH_BYTES`] bytes for the input of a hash.
+    /// [`MAX_BYTES`](crate::program::MAX_BYTES) bytes for the input of a hash.
     pub bytes: *mut u8,
     /// Ingress reads the first ones, up to [`Input::DropPort`], and egress all.
     pub inputs: [MaybeUninit<u64>; INPUTS],

@@ -1,13 +1,13 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, HASH_BYTES, PLACE_FACTOR, PLACE_SHIFT, Recent, SMALL_BITS};
+use super::abi::{CallHead, Direct, PLACE_FACTOR, PLACE_SHIFT, Recent, SMALL_BITS};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
-use crate::program::MatchKind;
 use crate::program::layout::VALID;
 use crate::program::op::{Code, Op, Pc, Slot};
 use crate::program::table::limbs;
+use crate::program::{MAX_BYTES, MatchKind};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -410,21 +410,36 @@ impl Gen<'_, '_> {
     fn digest(&mut self, index: usize) -> Result<Value, Unsupported> {
         let calculation = &self.program.calculations[index];
         let fields = calculation.bytes.as_ref().ok_or(Unsupported)?;
-        let mut at = 0;
+        let len = fields.iter().map(|(_, bytes)| usize::from(*bytes)).sum::<usize>();
+        if len > MAX_BYTES {
+            return Err(Unsupported);
+        }
+        // Whole words are stored: what is read in other pieces than it was written would be waited for.
+        let (mut word, mut at) = (self.imm(0), 0);
         for (slot, bytes) in fields {
-            if at + 8 > HASH_BYTES {
-                return Err(Unsupported);
-            }
             let value = self.get(*slot);
             let value = self.shift_left(value, 64 - 8 * u32::from(*bytes));
-            let value = self.b.ins().bswap(value);
-            let input = self.pointer(offset_of!(CallHead, bytes));
-            self.b.ins().store(BYTES, value, input, at as i32);
+            let (before, after) = (at % 8, at % 8 + usize::from(*bytes));
+            let first = self.shift_right(value, 8 * before as u32);
+            word = self.b.ins().bor(word, first);
+            if after >= 8 {
+                self.store_hashed(word, at);
+                word = if after > 8 { self.shift_left(value, 8 * (8 - before) as u32) } else { self.imm(0) };
+            }
             at += usize::from(*bytes);
         }
-        let (index, len) = (self.imm(index as u64), self.imm(at as u64));
+        if at % 8 > 0 {
+            self.store_hashed(word, at);
+        }
+        let (index, len) = (self.imm(index as u64), self.imm(len as u64));
         let call = self.helper(self.helpers.digest, &[index, len], 1);
         Ok(self.result(call, 0))
+    }
+
+    /// Stores the word of a hash's input in which byte `at` is.
+    fn store_hashed(&mut self, word: Value, at: usize) {
+        let (word, input) = (self.b.ins().bswap(word), self.pointer(offset_of!(CallHead, bytes)));
+        self.b.ins().store(BYTES, word, input, (at / 8 * 8) as i32);
     }
 
     /// Loads what a [`Direct`] has at this offset.
