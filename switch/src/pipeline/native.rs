@@ -384,7 +384,7 @@ unsafe extern "C" fn table_word(call: *mut Call, index: u64, key: u64) -> Row {
     let state = &tables[index as usize];
     let entry = state.lookup.find_word(table, key, &mut scratch.key);
     let words = state.words(table, entry).as_ptr();
-    tables.remember(index as usize, key, entry);
+    tables.remember((index as usize, table), key, entry);
     Row { words, entry: u64::from(entry) }
 }
 

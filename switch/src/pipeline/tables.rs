@@ -64,6 +64,8 @@ pub(super) struct Tables {
     direct: Vec<Direct>,
     /// For each table.
     recent: Vec<[Recent; RECENT]>,
+    /// For each table the first entries of those that were found since with the same row.
+    alike: Vec<Vec<u32>>,
     is_current: bool,
 }
 
@@ -77,7 +79,7 @@ const NOTHING_RECENT: [Recent; RECENT] = {
 impl Tables {
     pub fn new(program: &Program) -> Tables {
         let tables = program.tables.iter().map(|table| TableState::new(program, table)).collect();
-        Tables { tables, direct: Vec::new(), recent: Vec::new(), is_current: false }
+        Tables { tables, direct: Vec::new(), recent: Vec::new(), alike: Vec::new(), is_current: false }
     }
 
     /// Returns what machine code reads. The addresses hold until a table is changed.
@@ -93,6 +95,8 @@ impl Tables {
     fn read(&mut self) {
         self.recent.clear();
         self.recent.resize(self.tables.len(), NOTHING_RECENT);
+        self.alike.clear();
+        self.alike.resize(self.tables.len(), Vec::new());
         let direct = |(table, recent): (&TableState, &[Recent; RECENT])| {
             let entries = table.lookup.small();
             Direct {
@@ -107,12 +111,22 @@ impl Tables {
         self.is_current = true;
     }
 
-    /// Remembers the entry for a key, until a table is changed.
-    #[inline]
-    pub fn remember(&mut self, table: usize, key: u64, entry: u32) {
-        if let Some(recent) = self.recent.get_mut(table) {
-            recent[place_of(key)] = Recent { key, entry: u64::from(entry) };
+    /// Remembers the entry for a key, until a table is changed: or another with the same row, for which the entry is only to
+    /// be one or none. A thousand routes lead to few ports, and the rows of few entries are in the cache.
+    pub fn remember(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
+        /// As many as a switch has ports, and groups of them.
+        const MOST: usize = 64;
+        let (Some(recent), Some(alike)) = (self.recent.get_mut(index), self.alike.get_mut(index)) else {
+            return;
+        };
+        let row = |entry| self.tables[index].words(table, entry);
+        let first =
+            alike.iter().copied().find(|&first| (first == 0) == (entry == 0) && row(first) == row(entry));
+        if first.is_none() && alike.len() < MOST {
+            alike.push(entry);
         }
+        let entry = u64::from(first.unwrap_or(entry));
+        recent[place_of(key)] = Recent { key, entry };
     }
 
     /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.
