@@ -200,9 +200,11 @@ impl<'c, 'n> Leader<'c, 'n> {
         *until = if *for_threads == threads { DIVIDED_FOR.min(2 * *until) } else { 4 };
         (*for_threads, *windows) = (threads, 0);
         let network = self.crew.network;
-        let work: Vec<u64> = network.tour().iter().map(|&number| network.take_work(number)).collect();
-        for (&number, part) in network.tour().iter().zip(parts(&work, threads)) {
-            self.part[number as usize] = part;
+        for side in network.sides() {
+            let work: Vec<u64> = side.iter().map(|&number| network.take_work(number)).collect();
+            for (&number, part) in side.iter().zip(parts(&work, threads)) {
+                self.part[number as usize] = part;
+            }
         }
     }
 

@@ -31,6 +31,7 @@ mod parallel;
 pub mod process;
 pub mod recorder;
 pub mod run;
+mod sides;
 pub mod tally;
 mod tour;
 mod worker;

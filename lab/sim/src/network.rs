@@ -13,6 +13,7 @@ use crate::events::Key;
 use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
 use crate::packets::{self, Packets};
 use crate::process::{Chassis, Command, NO_DIRECTION, Nic, Process, Report, Tally};
+use crate::sides::sides;
 use crate::tour::tour;
 use crate::worker::Worker;
 use std::collections::BTreeMap;
@@ -52,8 +53,8 @@ pub struct Network {
     directions: Vec<(At, At)>,
     /// Processes with hosts.
     with_hosts: Vec<u32>,
-    /// All processes, neighbours near each other.
-    tour: Vec<u32>,
+    /// All processes, neighbours near each other, by [side](crate::sides).
+    sides: Vec<Vec<u32>>,
     lookahead: Time,
     /// True if processes keep paths of packets.
     keeps_packets: bool,
@@ -134,8 +135,9 @@ impl Network {
         let with_hosts: Vec<u32> =
             processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
         let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
+        let tour = tour(processes.len(), &with_hosts, links.clone());
         Network {
-            tour: tour(processes.len(), &with_hosts, links),
+            sides: sides(&tour, links),
             mail: processes.iter().map(|_| Mail::default()).collect(),
             due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
@@ -162,7 +164,7 @@ impl Network {
             hosts: Vec::new(),
             directions: Vec::new(),
             with_hosts: Vec::new(),
-            tour: Vec::new(),
+            sides: Vec::new(),
             lookahead: Time::MAX,
             keeps_packets: false,
         }
@@ -188,9 +190,9 @@ impl Network {
         &self.with_hosts
     }
 
-    /// All processes, neighbours near each other.
-    pub(crate) fn tour(&self) -> &[u32] {
-        &self.tour
+    /// All processes, neighbours near each other, by [side](crate::sides).
+    pub(crate) fn sides(&self) -> &[Vec<u32>] {
+        &self.sides
     }
 
     /// Takes the number of a process's events since it was taken last.

@@ -36,6 +36,10 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
 const EVENTS_PER_LOOK: u64 = 1 << 16;
+/// Most windows that follow each other before all processes have come to the same time. Of more, few would be spared.
+const WINDOWS: u64 = 16;
+/// Events from which there are fewer: as many as happen in some tenths of a second, for somebody may wait to stop the run.
+const MANY_EVENTS: u64 = 1 << 20;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
@@ -183,6 +187,8 @@ struct SchemeRun<'e> {
     next_flow: Option<Time>,
     changes: Changes<'e>,
     window_start: Time,
+    /// Windows that follow each other: see [`WINDOWS`].
+    windows: u64,
     /// A flow with a size that had not sent all of it when it was last looked at.
     unsent: Option<(HostIx, FlowId)>,
     /// Time at which a deadlock was last searched for.
@@ -230,6 +236,7 @@ impl<'e> SchemeRun<'e> {
             next_flow: None,
             changes,
             window_start: experiment.fairness_window_start(),
+            windows: 1,
             unsent: None,
             searched: Time::ZERO,
             deadlock: None,
@@ -294,10 +301,14 @@ impl<'e> SchemeRun<'e> {
             return Ran { events: 0, over: true };
         }
         let last = end.saturating_add(Time::from_ps(1));
-        let mut cut = Key::start_of(start.saturating_add(network.lookahead()).min(last));
         // Samples, faults and policies look at the whole fabric, so a window ends there.
-        let whole = self.agenda.first_of(|event| event != Event::Flow).filter(|key| *key < cut);
-        cut = whole.unwrap_or(cut);
+        let whole = self.agenda.first_of(|event| event != Event::Flow);
+        let cut_at = |time: Time| {
+            let cut = Key::start_of(time.min(last));
+            whole.map_or(cut, |whole| whole.min(cut))
+        };
+        let window_end = start.saturating_add(network.lookahead());
+        let mut cut = cut_at(window_end);
         let may_end = self.may_end_before(&cut, network);
         let mut events = 0;
         let is_due = |number: &u32| network.due(*number) <= cut.time;
@@ -321,17 +332,24 @@ impl<'e> SchemeRun<'e> {
             events += leader.run(&cut, due.into_iter(), || steps = self.attend(network, &cut).0);
             events += steps;
         } else {
+            // As long as flows are to come, the run is not over.
+            let open = if self.experiment.spec.until_idle { self.next_item() } else { Some(Time::MAX) };
+            let windows = network.lookahead().as_ps().saturating_mul(self.windows);
+            let stretch = start.saturating_add(Time::from_ps(windows));
+            cut = cut_at(stretch.min(open.unwrap_or_default()).max(window_end));
             while let Some(key) = self.agenda.first().copied().filter(|key| *key < cut) {
                 self.agenda.pop_before(&cut);
                 self.follow_list(&key, network, |key, host, command| network.plan(key, host, command));
             }
-            events += leader.run(&cut, (0..network.len() as u32).filter(is_due), || ());
+            events += alternate(network, leader, start, &cut);
+            self.windows =
+                if events < MANY_EVENTS { (2 * self.windows).min(WINDOWS) } else { self.windows.div_ceil(2) };
             for report in network.take_reports() {
                 self.hear(&report);
             }
         }
         self.now = cut.time.min(end);
-        let Some(key) = whole else { return Ran { events, over: false } };
+        let Some(key) = whole.filter(|whole| *whole == cut) else { return Ran { events, over: false } };
         self.agenda.pop_before(&Key::start_of(Time::MAX));
         let now = key.time;
         let mut over = false;
@@ -591,6 +609,24 @@ impl<'e> SchemeRun<'e> {
 /// A flow as its sender has it.
 fn view(flow: &Active, network: &View<'_>) -> Option<FlowView> {
     network.nic(flow.from).host.flow(flow.id?)
+}
+
+/// Runs all processes from `start` to `cut`, one side after the other. Returns the number of events.
+fn alternate(network: &Network, leader: &mut Leader<'_, '_>, start: Time, cut: &Key) -> u64 {
+    let sides = network.sides();
+    let (mut reached, mut events) = (vec![Key::start_of(start); sides.len()], 0);
+    for side in (0..sides.len()).cycle() {
+        if reached.iter().all(|reached| reached == cut) {
+            break;
+        }
+        // What the other side sends from now on arrives no earlier.
+        let other = reached[(side + 1) % sides.len()].time;
+        let end = Key::start_of(other.saturating_add(network.lookahead())).min(*cut);
+        let due = sides[side].iter().copied().filter(|number| network.due(*number) <= end.time);
+        events += leader.run(&end, due, || ());
+        reached[side] = end;
+    }
+    events
 }
 
 /// Outcome of a window.

@@ -1,0 +1,50 @@
+//! Two sides of a fabric, if no two processes of one side are neighbours: in a fat-tree, for example, hosts and aggregation
+//! switches are one side, edge and core switches the other.
+//!
+//! A frame takes at least the lookahead to the other side, and only from there anything comes. So while one side waits at a
+//! time, the other can run up to the lookahead after it, from the lookahead before it: twice as long as all processes can
+//! together. Each time a process runs, the caches get its tables anew, so that half as many runs are faster.
+
+/// Returns the processes of each side, in the order of `all`: of two sides, or of one if neighbours cannot be told apart.
+/// `links` are pairs of processes.
+pub(crate) fn sides(all: &[u32], links: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<u32>> {
+    let mut neighbours = vec![Vec::new(); all.len()];
+    for (a, b) in links.filter(|(a, b)| a != b) {
+        neighbours[a as usize].push(b);
+        neighbours[b as usize].push(a);
+    }
+    let mut side = vec![None; all.len()];
+    for &first in all {
+        if side[first as usize].is_some() {
+            continue;
+        }
+        side[first as usize] = Some(false);
+        let mut waiting = vec![(first, false)];
+        while let Some((next, own)) = waiting.pop() {
+            for &there in &neighbours[next as usize] {
+                match side[there as usize].replace(!own) {
+                    None => waiting.push((there, !own)),
+                    Some(known) if known == own => return vec![all.to_vec()],
+                    Some(_) => {}
+                }
+            }
+        }
+    }
+    let (second, first) = all.iter().partition(|&&number| side[number as usize] == Some(true));
+    vec![first, second]
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn neighbours_are_on_different_sides() {
+        let path = [(3, 1), (1, 0), (0, 2)];
+        assert_eq!(sides(&[0, 1, 2, 3], path.into_iter()), [vec![0, 3], vec![1, 2]]);
+        assert_eq!(sides(&[3, 2, 1, 0], path.into_iter()), [vec![3, 0], vec![2, 1]]);
+        let with_triangle = path.into_iter().chain([(3, 0), (2, 2)]);
+        assert_eq!(sides(&[0, 1, 2, 3], with_triangle), [vec![0, 1, 2, 3]]);
+        assert_eq!(sides(&[0, 1], [].into_iter()), [vec![0, 1], vec![]]);
+    }
+}
