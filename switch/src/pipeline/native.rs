@@ -3,9 +3,9 @@
 //! # Why this is sound
 //!
 //! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
-//! module passes it what that asks for: as many slots, register cells and bytes as the code may reach are there before
-//! each call (see [`room`]), and the pointers to them come from vectors which nothing but the helpers below changes
-//! while the code runs. Code that moves the frame into the free bytes in front of it says how many it took, and a helper
+//! module passes it what that asks for: as many slots and bytes as the code may reach are there before each call (see
+//! [`room`]), as many register cells as long as the pipeline lives, and the pointers to them come from vectors which nothing
+//! but the helpers below changes while the code runs. Code that moves the frame into the free bytes in front of it says how many it took, and a helper
 //! that moves it hands the new address out; none changes the number of slots, cells or rows. The addresses of entries and
 //! rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no packet changes one. The
 //! address that code passes to a helper is the one that it was called with, that of the [`Call`], and no reference to the
@@ -276,6 +276,7 @@ struct Room {
 /// small.
 #[inline(always)]
 fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Packet) -> Option<Room> {
+    debug_assert_eq!(state.registers.len(), program.register_words);
     let len = u64::from(packet.kept_len());
     let (frame, headroom) = packet.room(native.room);
     let words = &mut packet.phv.carried;
@@ -284,9 +285,7 @@ fn room(program: &Program, native: &Native, state: &mut State, packet: &mut Pack
     } else {
         state.scratch.vector(program)
     };
-    let fits = slots.len() == program.capacity
-        && words.len() == native.carried.len()
-        && state.registers.len() == program.register_words;
+    let fits = slots.len() == program.capacity && words.len() == native.carried.len();
     let (slots, carried) = (slots.as_mut_ptr(), words.as_mut_ptr());
     fits.then_some(Room { slots, carried, frame, len, headroom: u64::from(headroom) })
 }

@@ -17,8 +17,8 @@ const TICKS_PER_SECOND: u64 = 1_000_000;
 pub(super) struct State {
     pub tables: Tables,
     pub profiles: Vec<ProfileState>,
-    /// The cells of all register arrays, where [`Array`](crate::program::Array) says.
-    pub registers: Vec<u64>,
+    /// The cells of all register arrays, where [`Array`](crate::program::Array) says: as many as the program has, for ever.
+    pub registers: Box<[u64]>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
     pub value_lists: Vec<Vec<Vec<u64>>>,
@@ -45,7 +45,7 @@ impl State {
         State {
             tables: Tables::new(program),
             profiles: vec![ProfileState::default(); program.profiles.len()],
-            registers: vec![0; program.register_words],
+            registers: vec![0; program.register_words].into_boxed_slice(),
             counters: program
                 .counters
                 .iter()

@@ -63,10 +63,15 @@ pub(super) struct Tables {
     tables: Vec<TableState>,
     direct: Vec<Direct>,
     /// For each table.
-    recent: Vec<[Recent; RECENT]>,
-    /// For each table the first entries of those that were found since with the same row.
-    alike: Vec<Vec<u32>>,
+    known: Vec<Known>,
     is_current: bool,
+}
+
+/// What was looked up in a table since one was changed, if its keys are [remembered](Table::remembers_keys).
+struct Known {
+    recent: Box<[Recent]>,
+    /// The first entries that were found with their rows.
+    alike: Vec<u32>,
 }
 
 /// No key is where it belongs.
@@ -76,10 +81,28 @@ const NOTHING_RECENT: [Recent; RECENT] = {
     recent
 };
 
+impl Known {
+    fn new(table: &Table) -> Known {
+        let recent: &[_] = if table.remembers_keys() { &NOTHING_RECENT } else { &[] };
+        Known { recent: recent.into(), alike: Vec::new() }
+    }
+
+    fn forget(&mut self) {
+        if !self.alike.is_empty() {
+            self.recent.copy_from_slice(&NOTHING_RECENT);
+            self.alike.clear();
+        }
+    }
+}
+
 impl Tables {
     pub fn new(program: &Program) -> Tables {
-        let tables = program.tables.iter().map(|table| TableState::new(program, table)).collect();
-        Tables { tables, direct: Vec::new(), recent: Vec::new(), alike: Vec::new(), is_current: false }
+        Tables {
+            tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
+            direct: Vec::new(),
+            known: program.tables.iter().map(Known::new).collect(),
+            is_current: false,
+        }
     }
 
     /// Returns what machine code reads. The addresses hold until a table is changed.
@@ -93,21 +116,18 @@ impl Tables {
 
     #[cold]
     fn read(&mut self) {
-        self.recent.clear();
-        self.recent.resize(self.tables.len(), NOTHING_RECENT);
-        self.alike.clear();
-        self.alike.resize(self.tables.len(), Vec::new());
-        let direct = |(table, recent): (&TableState, &[Recent; RECENT])| {
+        self.known.iter_mut().for_each(Known::forget);
+        let direct = |(table, known): (&TableState, &Known)| {
             let entries = table.lookup.small();
             Direct {
                 entries: entries.as_ptr() as usize,
                 len: entries.len() as u64,
                 rows: table.rows.as_ptr() as usize,
-                recent: recent.as_ptr() as usize,
+                recent: known.recent.as_ptr() as usize,
             }
         };
         self.direct.clear();
-        self.direct.extend(self.tables.iter().zip(&self.recent).map(direct));
+        self.direct.extend(self.tables.iter().zip(&self.known).map(direct));
         self.is_current = true;
     }
 
@@ -116,17 +136,15 @@ impl Tables {
     pub fn remember(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
         /// As many as a switch has ports, and groups of them.
         const MOST: usize = 64;
-        let (Some(recent), Some(alike)) = (self.recent.get_mut(index), self.alike.get_mut(index)) else {
-            return;
-        };
+        let Known { recent, alike } = &mut self.known[index];
+        let Some(place) = recent.get_mut(place_of(key)) else { return };
         let row = |entry| self.tables[index].words(table, entry);
-        let first =
-            alike.iter().copied().find(|&first| (first == 0) == (entry == 0) && row(first) == row(entry));
-        if first.is_none() && alike.len() < MOST {
+        let is_like = |&&other: &&u32| (other == 0) == (entry == 0) && row(other) == row(entry);
+        let other = alike.iter().find(is_like).copied();
+        if other.is_none() && alike.len() < MOST {
             alike.push(entry);
         }
-        let entry = u64::from(first.unwrap_or(entry));
-        recent[place_of(key)] = Recent { key, entry };
+        *place = Recent { key, entry: u64::from(other.unwrap_or(entry)) };
     }
 
     /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.

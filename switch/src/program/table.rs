@@ -6,7 +6,7 @@ use super::json::At;
 use super::key::KeyPlan;
 use super::layout::{Layout, Place, VALID};
 use super::op::{Pc, Slot};
-use super::{ActionId, LoadError, MatchKind};
+use super::{ActionId, LoadError, MatchKind, SMALL_BITS};
 use std::ops::Deref;
 
 /// A table of a program, at its place in the control flow.
@@ -26,6 +26,13 @@ impl Deref for Table {
 }
 
 impl Table {
+    /// Returns whether machine code remembers the entries of keys that it has asked for. It does not ask for keys of more
+    /// words, and finds narrow ones of exact tables itself.
+    pub fn remembers_keys(&self) -> bool {
+        let is_exact = self.key.iter().all(|key| key.kind == MatchKind::Exact);
+        self.plan.words == 1 && !self.extras && !(is_exact && self.plan.bits <= SMALL_BITS)
+    }
+
     /// Returns the address at which the control flow continues after an action.
     pub fn next_of(&self, action: ActionId, hit: bool) -> Pc {
         let jumps = &self.jumps;

@@ -3,7 +3,7 @@
 
 use super::Unsupported;
 use super::abi::{CallHead, SEND};
-use super::emit::{FRAME, Gen, MOST_BLOCKS};
+use super::emit::{FRAME, Gen, MOST_BLOCKS, Written};
 use super::parse;
 use super::scope::SlotSet;
 use crate::program::asm::low_bits;
@@ -118,10 +118,9 @@ impl Gen<'_, '_> {
                     self.goto(rest);
                 }
                 self.at(in_place);
-                for group in &emission.changed {
-                    self.put(at, group)?;
-                }
-                self.finish(emission, self.frame, at)?;
+                let put = |group| self.put(at, group);
+                let written: Vec<_> = emission.changed.iter().map(put).collect::<Result<_, _>>()?;
+                self.finish(emission, self.frame, at, &written)?;
                 let next = self.chain_block(kept, (index + 1, at + u32::from(emission.bytes)))?;
                 self.goto(next);
             }
@@ -233,17 +232,23 @@ impl Gen<'_, '_> {
         self.at(is_valid);
         let frame = self.b.use_var(new_frame);
         self.put_all(frame, at, u32::from(emission.bytes), &emission.whole)?;
-        self.finish(emission, frame, at)?;
+        self.finish(emission, frame, at, &[])?;
         let next = self.chain_block(new, (index + 1, at + u32::from(emission.bytes)))?;
         self.goto(next);
         Ok(())
     }
 
     /// Writes the checksum that a header ends with.
-    fn finish(&mut self, emission: &Emission, frame: Value, at: u32) -> Result<(), Unsupported> {
+    fn finish(
+        &mut self,
+        emission: &Emission,
+        frame: Value,
+        at: u32,
+        written: &[Written],
+    ) -> Result<(), Unsupported> {
         let Some(wire) = &emission.checksum else { return Ok(()) };
         let before = std::mem::replace(&mut self.frame, frame);
-        let sum = self.internet_checksum(at, u32::from(wire.bytes), u32::from(wire.offset));
+        let sum = self.internet_checksum(at, u32::from(wire.bytes), u32::from(wire.offset), written);
         self.frame = before;
         let sum = self.b.ins().ireduce(types::I16, sum?);
         let offset = self.check(at + u32::from(wire.offset), 2)?;
@@ -252,7 +257,7 @@ impl Gen<'_, '_> {
     }
 
     /// Writes fields of a header in place, with as few bytes around them as go together.
-    fn put(&mut self, header: u32, group: &Group) -> Result<(), Unsupported> {
+    fn put(&mut self, header: u32, group: &Group) -> Result<Written, Unsupported> {
         let changed = !group.keep;
         let (first, last) = (changed.leading_zeros() / 8, 7 - changed.trailing_zeros() / 8);
         let bytes = (last - first + 1).next_power_of_two();

@@ -184,6 +184,13 @@ impl<'a, 'f> Gen<'a, 'f> {
 }
 
 /// Slots.
+/// Bytes of a frame that have just been written, in memory order. Reading them in other pieces would be waited for.
+pub(super) struct Written {
+    at: u32,
+    bytes: u32,
+    value: Value,
+}
+
 impl Gen<'_, '_> {
     /// Makes a slot a variable that begins with this value, unless it stays in memory.
     pub fn declare(&mut self, slot: Slot, value: Value) {
@@ -403,6 +410,7 @@ impl Gen<'_, '_> {
     fn load_raw_here(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.check(at, bytes)?;
         Ok(match bytes {
+            1 => self.b.ins().uload8(types::I64, FRAME, self.frame, offset),
             2 => self.b.ins().uload16(types::I64, FRAME, self.frame, offset),
             4 => self.b.ins().uload32(FRAME, self.frame, offset),
             _ => return self.load_raw(at, bytes),
@@ -426,14 +434,15 @@ impl Gen<'_, '_> {
         at: u32,
         bytes: u32,
         value: Value,
-    ) -> Result<(), Unsupported> {
+    ) -> Result<Written, Unsupported> {
         let offset = self.check(at, bytes)?;
         let mut value = if bytes < 8 { self.b.ins().ireduce(of_bytes(bytes), value) } else { value };
         if bytes > 1 {
             value = self.b.ins().bswap(value);
         }
         self.b.ins().store(FRAME, value, frame, offset);
-        Ok(())
+        let value = if bytes < 8 { self.b.ins().uextend(types::I64, value) } else { value };
+        Ok(Written { at, bytes, value })
     }
 
     /// Returns the bits from `begin` on, counted from the frame's first.
@@ -462,27 +471,60 @@ impl Gen<'_, '_> {
     }
 
     /// Adds up a header's 16-bit words with end-around carry, without the one at `offset`, and inverts the sum: the
-    /// Internet checksum (RFC 1071) with the bytes in memory order.
-    pub fn internet_checksum(&mut self, header: u32, bytes: u32, offset: u32) -> Result<Value, Unsupported> {
-        let mut sum = None;
-        for at in (0..bytes).step_by(4) {
-            let word = match offset.checked_sub(at) {
-                Some(0) => self.load_raw_here(header + at + 2, 2)?,
-                Some(2) => self.load_raw_here(header + at, 2)?,
-                _ => self.load_raw_here(header + at, 4)?,
-            };
-            sum = Some(match sum {
-                Some(sum) => self.b.ins().iadd(sum, word),
-                None => word,
-            });
+    /// Internet checksum (RFC 1071) with the bytes in memory order. What has just been `written` is not read.
+    pub fn internet_checksum(
+        &mut self,
+        header: u32,
+        bytes: u32,
+        offset: u32,
+        written: &[Written],
+    ) -> Result<Value, Unsupported> {
+        let (mut at, skipped, end) = (header, header + offset, header + bytes);
+        let mut sums = [None; 2];
+        while at < end {
+            if at == skipped {
+                at += 2;
+                continue;
+            }
+            let limit = if at < skipped { skipped } else { end };
+            let is_here = |it: &&Written| it.at == at && it.at + it.bytes <= limit;
+            let sum = &mut sums[(at - header) as usize % 2];
+            if let Some(Written { bytes, value, .. }) = written.iter().find(is_here) {
+                // Of eight bytes, both halves.
+                let (low, high) = (self.mask(*value, low_bits(32)), self.shift_right(*value, 32));
+                *sum = Some(self.add_to(*sum, low));
+                if *bytes > 4 {
+                    *sum = Some(self.add_to(*sum, high));
+                }
+                at += bytes;
+                continue;
+            }
+            let next = written.iter().map(|it| it.at).filter(|&it| it > at).fold(limit, u32::min);
+            let bytes = [4, 2, 1].into_iter().find(|&bytes| at + bytes <= next).ok_or(Unsupported)?;
+            let word = self.load_raw_here(at, bytes)?;
+            *sum = Some(self.add_to(*sum, word));
+            at += bytes;
         }
-        let mut sum = sum.ok_or(Unsupported)?;
-        // 60 bytes add up to less than 2^36, and so to less than 2^21, 2^16 + 2^5, and 2^16.
+        let [even, odd] = sums;
+        let mut sum = even.ok_or(Unsupported)?;
+        if let Some(odd) = odd {
+            // These bytes stand in the other half of a word: with end-around carry that is a shift.
+            let odd = self.shift_left(odd, 8);
+            sum = self.b.ins().iadd(sum, odd);
+        }
+        // 60 bytes add up to less than 2^44, and so to less than 2^29, 2^16 + 2^13, and 2^16.
         for _ in 0..3 {
             let (high, low) = (self.shift_right(sum, 16), self.mask(sum, 0xffff));
             sum = self.b.ins().iadd(high, low);
         }
         let inverted = self.b.ins().bnot(sum);
         Ok(self.mask(inverted, 0xffff))
+    }
+
+    fn add_to(&mut self, sum: Option<Value>, value: Value) -> Value {
+        match sum {
+            Some(sum) => self.b.ins().iadd(sum, value),
+            None => value,
+        }
     }
 }

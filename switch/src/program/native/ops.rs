@@ -1,6 +1,6 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, PLACE_FACTOR, PLACE_SHIFT, Recent, SMALL_BITS};
+use super::abi::{CallHead, Direct, PLACE_FACTOR, PLACE_SHIFT, Recent};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
@@ -477,7 +477,7 @@ impl Gen<'_, '_> {
             self.b.ins().jump(found, &[row.into(), entry.into()]);
             self.at(other);
         }
-        if is_exact && table.plan.bits <= SMALL_BITS {
+        if !table.remembers_keys() {
             let none = self.imm(0);
             let row = self.row(index, none);
             self.b.ins().jump(found, &[row.into(), none.into()]);
