@@ -12,7 +12,7 @@ pub struct Worker {
     pub(crate) pool: PacketPool,
     /// The head of the frame that a host writes.
     pub(crate) head: [u8; MAX_HEAD],
-    /// What the pipeline of the switch that runs works with.
+    /// Memory for the pipeline of the switch that runs.
     pub(crate) scratch: Box<Scratch>,
     /// Messages of the switch that runs.
     pub(crate) outbox: Outbox,

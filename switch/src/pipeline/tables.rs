@@ -67,7 +67,7 @@ pub(super) struct Tables {
     is_current: bool,
 }
 
-/// What was looked up in a table since one was changed, if its keys are [remembered](Table::remembers_keys).
+/// Keys and entries that were found since a table was changed, for those whose keys are [remembered](Table::remembers_keys).
 struct Known {
     recent: Box<[Recent]>,
     /// The first entries that were found with their rows.

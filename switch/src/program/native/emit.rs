@@ -471,7 +471,7 @@ impl Gen<'_, '_> {
     }
 
     /// Adds up a header's 16-bit words with end-around carry, without the one at `offset`, and inverts the sum: the
-    /// Internet checksum (RFC 1071) with the bytes in memory order. What has just been `written` is not read.
+    /// Internet checksum (RFC 1071) with the bytes in memory order. Those that have just been `written` are not read.
     pub fn internet_checksum(
         &mut self,
         header: u32,
