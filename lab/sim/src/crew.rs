@@ -58,10 +58,20 @@ pub(crate) struct Leader<'c, 'n> {
     last: u64,
     /// The thread of each process, for the present number of threads.
     part: Vec<usize>,
-    /// Threads for which they were divided, windows since then, and after how many they are divided anew.
-    divided: (usize, u64, u64),
+    divided: Divided,
     /// Measures each process, on one thread, if somebody wants to know.
     forecast: Option<&'c Mutex<Forecast>>,
+}
+
+/// The last time at which processes were divided among threads.
+#[derive(Default)]
+struct Divided {
+    /// For how many.
+    threads: usize,
+    /// Windows since then.
+    windows: u64,
+    /// Windows after which it is time to do it again.
+    until: u64,
 }
 
 impl<'n> Crew<'n> {
@@ -170,7 +180,7 @@ impl<'c, 'n> Leader<'c, 'n> {
     /// The leader of this crew, alone at first.
     pub fn new(crew: &'c Crew<'n>, forecast: Option<&'c Mutex<Forecast>>) -> Leader<'c, 'n> {
         let part = vec![0; crew.network.len()];
-        Leader { crew, others: Vec::new(), last: 0, part, divided: (1, 0, 0), forecast }
+        Leader { crew, others: Vec::new(), last: 0, part, divided: Divided::default(), forecast }
     }
 
     /// Runs a window on this thread, and measures each process.
@@ -191,14 +201,15 @@ impl<'c, 'n> Leader<'c, 'n> {
 
     /// Divides the processes among threads: as many events as there were lately for each.
     fn divide(&mut self, threads: usize) {
-        let (for_threads, windows, until) = &mut self.divided;
-        *windows += 1;
-        if *for_threads == threads && (threads == 1 || *windows < *until) {
+        let last = &mut self.divided;
+        last.windows += 1;
+        let anew = last.threads != threads;
+        if !anew && (threads == 1 || last.windows < last.until) {
             return;
         }
         // Soon after a change it is known better what is to do.
-        *until = if *for_threads == threads { DIVIDED_FOR.min(2 * *until) } else { 4 };
-        (*for_threads, *windows) = (threads, 0);
+        let until = if anew { 4 } else { DIVIDED_FOR.min(2 * last.until) };
+        *last = Divided { threads, windows: 0, until };
         let network = self.crew.network;
         for side in network.sides() {
             let work: Vec<u64> = side.iter().map(|&number| network.take_work(number)).collect();

@@ -172,7 +172,7 @@ impl EventQueue {
     fn insert(&mut self, time: Time, born: Time, tie: u64) {
         let key = Key { time, born, tie };
         if !self.far.is_empty() && !key.is_before(self.at(self.tail - 1)) {
-            return self.push_far(time, born, tie);
+            return self.push_far(key);
         }
         // What is due soon goes to its place from the front, where events have left room; the events of timers are behind it.
         let middle = usize::midpoint(self.head, self.tail);
@@ -186,7 +186,7 @@ impl EventQueue {
             *self.at_mut(hole) = key;
             return;
         }
-        if self.tail == ROOM && !self.make_room(time, born, tie) {
+        if self.tail == ROOM && !self.make_room(key) {
             return;
         }
         let mut hole = self.tail;
@@ -213,26 +213,23 @@ impl EventQueue {
     /// is among the others.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, time: Time, born: Time, tie: u64) -> bool {
-        let key = Key { time, born, tie };
+    fn make_room(&mut self, key: Key) -> bool {
         self.near.copy_within(self.head..self.tail, 0);
         (self.head, self.tail) = (0, self.tail - self.head);
         while self.tail > NEAR {
             self.tail -= 1;
-            let Key { time, born, tie } = self.near[self.tail];
-            self.push_far(time, born, tie);
+            self.push_far(self.near[self.tail]);
         }
         let is_near = self.far.is_empty() || key.is_before(&self.near[self.tail - 1]);
         if !is_near {
-            self.push_far(time, born, tie);
+            self.push_far(key);
         }
         is_near
     }
 
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, time: Time, born: Time, tie: u64) {
-        let key = Key { time, born, tie };
+    fn push_far(&mut self, key: Key) {
         let heap = &mut self.far;
         let mut hole = heap.len();
         heap.push(key);

@@ -108,27 +108,6 @@ impl<T> Default for Lane<T> {
 }
 
 impl<T> Lane<T> {
-    /// The frame that arrives next.
-    #[inline]
-    pub fn first(&self) -> Option<&T> {
-        self.flying.front().map(|flight| &flight.what)
-    }
-
-    /// Fetches what follows the next frames: their sender's processor wrote it, so that it is in no cache of this one.
-    #[inline]
-    pub fn prefetch(&self) {
-        /// Frames between the next that arrives and the one that is fetched.
-        const AHEAD: usize = 2;
-        let place = if self.flying.len() > AHEAD {
-            self.flying.place(AHEAD)
-        } else {
-            self.later.front().and_then(|batch| batch.place(0))
-        };
-        if let Some(place) = place {
-            prefetch(place);
-        }
-    }
-
     /// Returns whether no frame is on the wire.
     pub fn is_empty(&self) -> bool {
         self.flying.is_empty()
@@ -189,6 +168,27 @@ impl<T> Lane<T> {
                 queue.push_reserved(first.arrival, event, born, place.get());
             }
             _ => queue.push_remote(first.arrival, event, first.sent),
+        }
+    }
+}
+
+impl Lane<Box<Packet>> {
+    /// Fetches the packet that arrives next, and what follows the next flights: since they were sent, other processes have
+    /// had the caches, or another processor wrote them.
+    #[inline]
+    pub fn prefetch(&self) {
+        /// Flights between the next one and the one that is fetched.
+        const AHEAD: usize = 2;
+        if let Some(next) = self.flying.front() {
+            next.what.prefetch();
+        }
+        let place = if self.flying.len() > AHEAD {
+            self.flying.place(AHEAD)
+        } else {
+            self.later.front().and_then(|batch| batch.place(0))
+        };
+        if let Some(place) = place {
+            prefetch(place);
         }
     }
 }

@@ -2,9 +2,10 @@
 //!
 //! A process is a switch or a host; nodes whose link is too short to be worth a window are one process together. A frame that
 //! is sent at a time arrives no earlier than its link's delay after it. So all that happens within the least delay of all
-//! links between processes, the *lookahead*, happens in each process by itself: a window of that length is run one process
-//! after the other, which keeps its tables in the cache, or several at a time (`lab/sim/src/crew.rs`). Frames for other processes
-//! are handed over when a process is done with the window.
+//! links between processes, the *lookahead*, happens in each process by itself: a window is run one process after the other,
+//! which keeps its tables in the cache, or several at a time (`lab/sim/src/crew.rs`). Its length is the lookahead, or twice
+//! that if neighbours run in turns (`lab/sim/src/sides.rs`). Frames for other processes are handed over when a process is done
+//! with the window.
 //!
 //! Nothing of what happens depends on which of the two it is, nor on the number of threads: within a process events run in
 //! the order of their [`Key`]s, which do not change with it.

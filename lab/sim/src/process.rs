@@ -291,10 +291,6 @@ impl Process {
         let Some(packet) = wire.frames.arrive(self.now, event, &mut self.queue, &mut self.empty) else {
             return;
         };
-        // In large fabrics it has left the caches since it was sent.
-        if let Some(next) = wire.frames.first() {
-            next.prefetch();
-        }
         wire.frames.prefetch();
         match wire.fault {
             None => self.take(index, packet, worker),
@@ -546,9 +542,6 @@ impl Process {
         let event = Event::Arrive(wire);
         let wire = &mut self.ins[wire as usize];
         wire.frames.deliver_all(batch, event, &mut self.queue, &mut self.empty);
-        if let Some(next) = wire.frames.first() {
-            next.prefetch();
-        }
         wire.frames.prefetch();
         prefetch_whole(&self.outs[wire.back as usize]);
         if let Place::Switch(switch) = wire.to {
