@@ -14,10 +14,10 @@ const SHORT_HEADROOM: usize = CACHE_LINE;
 const HEAD_LINES: usize = 2;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
-/// Bytes of memory that every packet has: whole lines. Headers of up to 248 bytes fit, which are all of Weir's but lists of
+/// Bytes of memory that every packet has: whole lines. Headers of up to 184 bytes fit, which are all of Weir's but lists of
 /// senders, policies, and telemetry of many hops. More would cost time: translating the addresses of thousands of packets
 /// takes as long as waiting for their contents.
-const MEMORY: usize = 6 * CACHE_LINE;
+const MEMORY: usize = 5 * CACHE_LINE;
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros).
@@ -455,9 +455,9 @@ mod tests {
     fn frames_of_all_sizes_follow_each_other() {
         let bytes: Vec<u8> = (0..=255).cycle().take(2_000).collect();
         let mut packet = PacketPool::new().get();
-        for len in [60, 248, 249, 100, 1_500, 2_000, 300, 0] {
+        for len in [60, 184, 185, 100, 1_500, 2_000, 300, 0] {
             packet.set_bytes(&bytes[..len]);
-            assert_eq!((packet.bytes(), packet.is_large), (&bytes[..len], len > 248), "{len}");
+            assert_eq!((packet.bytes(), packet.is_large), (&bytes[..len], len > 184), "{len}");
             packet.resize_front(len / 2, len / 2 + 300);
             assert_eq!(packet.bytes()[len / 2 + 300..], bytes[len / 2..len], "{len}");
             packet.set_virtual_len(500);

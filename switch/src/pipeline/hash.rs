@@ -164,13 +164,17 @@ pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
 /// The polynomials 0x8005 of CRC-16/ARC and 0x04c11db7 of Ethernet, reflected.
-static CRC16_TABLES: [[u32; 256]; 4] = crc_tables(0xa001);
-static CRC32_TABLES: [[u32; 256]; 4] = crc_tables(0xedb8_8320);
+static CRC16_TABLES: CrcTables = crc_tables(0xa001);
+static CRC32_TABLES: CrcTables = crc_tables(0xedb8_8320);
 
-/// Slicing by four: table k gives the effect of a byte that k bytes follow. Keys of ECMP have 4 or 13 bytes, for which
-/// crates that slice by 16 go byte by byte.
-const fn crc_tables(polynomial: u32) -> [[u32; 256]; 4] {
-    let mut tables = [[0; 256]; 4];
+/// Bytes of which the effects are added up at a time.
+const SLICE: usize = 8;
+/// Table k gives the effect of a byte that k bytes follow.
+type CrcTables = [[u32; 256]; SLICE];
+
+/// Slicing by eight. Keys of ECMP have 4 or 13 bytes, for which crates that slice by 16 go byte by byte.
+const fn crc_tables(polynomial: u32) -> CrcTables {
+    let mut tables = [[0; 256]; SLICE];
     let mut byte = 0;
     while byte < 256 {
         let (mut rest, mut bit) = (byte as u32, 0);
@@ -182,7 +186,7 @@ const fn crc_tables(polynomial: u32) -> [[u32; 256]; 4] {
         byte += 1;
     }
     let mut table = 1;
-    while table < 4 {
+    while table < SLICE {
         let mut byte = 0;
         while byte < 256 {
             let before = tables[table - 1][byte];
@@ -205,19 +209,19 @@ pub(super) fn crc32(bytes: &[u8]) -> u32 {
 }
 
 #[inline(always)]
-fn reflected_crc(tables: &[[u32; 256]; 4], mut crc: u32, bytes: &[u8]) -> u32 {
-    let mut words = bytes.chunks_exact(4);
-    for word in &mut words {
-        let [a, b, c, d] = (crc ^ u32::from_le_bytes([word[0], word[1], word[2], word[3]])).to_le_bytes();
-        crc = tables[3][usize::from(a)]
-            ^ tables[2][usize::from(b)]
-            ^ tables[1][usize::from(c)]
-            ^ tables[0][usize::from(d)];
-    }
-    for byte in words.remainder() {
-        crc = crc >> 8 ^ tables[0][usize::from(crc as u8 ^ byte)];
-    }
-    crc
+fn reflected_crc(tables: &CrcTables, crc: u32, bytes: &[u8]) -> u32 {
+    let (slices, rest) = bytes.as_chunks::<SLICE>();
+    let crc = slices.iter().fold(crc, |crc, slice| crc_of_slice(tables, crc, slice));
+    crc_of_slice(tables, crc, rest)
+}
+
+/// Goes on with at most [`SLICE`] bytes.
+#[inline(always)]
+fn crc_of_slice(tables: &CrcTables, crc: u32, bytes: &[u8]) -> u32 {
+    let (before, len) = (u64::from(crc), bytes.len() as u32);
+    let rest = before.checked_shr(8 * len).unwrap_or(0) as u32;
+    let effects = bytes.iter().zip(tables[..bytes.len()].iter().rev()).zip(before.to_le_bytes());
+    effects.fold(rest, |crc, ((byte, table), before)| crc ^ table[usize::from(byte ^ before)])
 }
 
 #[cfg(test)]
@@ -230,6 +234,7 @@ mod tests {
         assert_eq!(crc16(b"123456789"), 0xbb3d);
         assert_eq!(CRC_CCITT.checksum(b"123456789"), 0x29b1);
         assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
+        assert_eq!((crc32(b""), crc32(b"a"), crc32(b"abcdefgh")), (0, 0xe8b7_be43, 0xaeef_2a50));
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(internet_checksum(&[]), 0xffff);
         assert_eq!(internet_checksum(&[0xff; 64]), 0);
