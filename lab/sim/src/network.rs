@@ -56,6 +56,8 @@ pub struct Network {
     with_hosts: Vec<u32>,
     /// All processes, neighbours near each other, by [side](crate::sides).
     sides: Vec<Vec<u32>>,
+    /// The same, those with hosts last.
+    turns: Vec<Vec<u32>>,
     lookahead: Time,
     /// True if processes keep paths of packets.
     keeps_packets: bool,
@@ -137,8 +139,12 @@ impl Network {
             processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
         let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
         let tour = tour(processes.len(), &with_hosts, links.clone());
+        let sides = sides(&tour, links);
+        let mut turns = sides.clone();
+        turns.iter_mut().for_each(|turn| turn.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
         Network {
-            sides: sides(&tour, links),
+            sides,
+            turns,
             mail: processes.iter().map(|_| Mail::default()).collect(),
             due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
@@ -166,6 +172,7 @@ impl Network {
             directions: Vec::new(),
             with_hosts: Vec::new(),
             sides: Vec::new(),
+            turns: Vec::new(),
             lookahead: Time::MAX,
             keeps_packets: false,
         }
@@ -194,6 +201,12 @@ impl Network {
     /// All processes, neighbours near each other, by [side](crate::sides).
     pub(crate) fn sides(&self) -> &[Vec<u32>] {
         &self.sides
+    }
+
+    /// The processes of each side in the order in which a thread runs them: first switches, then hosts, so that the code
+    /// of each stays in the cache.
+    pub(crate) fn turns(&self) -> &[Vec<u32>] {
+        &self.turns
     }
 
     /// Takes the number of a process's events since it was taken last.

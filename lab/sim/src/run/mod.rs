@@ -613,16 +613,16 @@ fn view(flow: &Active, network: &View<'_>) -> Option<FlowView> {
 
 /// Runs all processes from `start` to `cut`, one side after the other. Returns the number of events.
 fn alternate(network: &Network, leader: &mut Leader<'_, '_>, start: Time, cut: &Key) -> u64 {
-    let sides = network.sides();
-    let (mut reached, mut events) = (vec![Key::start_of(start); sides.len()], 0);
-    for side in (0..sides.len()).cycle() {
+    let turns = network.turns();
+    let (mut reached, mut events) = (vec![Key::start_of(start); turns.len()], 0);
+    for side in (0..turns.len()).cycle() {
         if reached.iter().all(|reached| reached == cut) {
             break;
         }
         // What the other side sends from now on arrives no earlier.
-        let other = reached[(side + 1) % sides.len()].time;
+        let other = reached[(side + 1) % turns.len()].time;
         let end = Key::start_of(other.saturating_add(network.lookahead())).min(*cut);
-        let due = sides[side].iter().copied().filter(|number| network.due(*number) <= end.time);
+        let due = turns[side].iter().copied().filter(|number| network.due(*number) <= end.time);
         events += leader.run(&end, due, || ());
         reached[side] = end;
     }
