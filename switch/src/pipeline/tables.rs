@@ -4,9 +4,7 @@ use super::entry::CounterValue;
 use super::hash::{self, Payload};
 use super::lookup::{Lookup, Match};
 use super::meter::Meter;
-use crate::program::{
-    ActionId, CHOICE, Direct, NEXT, Pc, Profile, Program, RECENT, Recent, Table, choices, place_of,
-};
+use crate::program::{ActionId, CHOICE, Direct, NEXT, Pc, Profile, Program, Recent, Table, choices};
 use std::ops::{Deref, DerefMut};
 
 /// The code that runs on a match.
@@ -69,28 +67,24 @@ pub(super) struct Tables {
 
 /// Keys and entries that were found since a table was changed, for those whose keys are [remembered](Table::remembers_keys).
 struct Known {
-    recent: Box<[Recent]>,
+    form: Recent,
+    recent: Box<[u64]>,
     /// The first entries that were found with their rows.
     alike: Vec<u32>,
 }
 
-/// No key is where it belongs.
-const NOTHING_RECENT: [Recent; RECENT] = {
-    let mut recent = [Recent { key: 1, entry: 0 }; RECENT];
-    recent[place_of(1)].key = 0;
-    recent
-};
-
 impl Known {
     fn new(table: &Table) -> Known {
-        let recent: &[_] = if table.remembers_keys() { &NOTHING_RECENT } else { &[] };
-        Known { recent: recent.into(), alike: Vec::new() }
+        let words = if table.remembers_keys() { Recent::WORDS } else { 0 };
+        let mut known = Known { form: table.recent(), recent: vec![0; words].into(), alike: Vec::new() };
+        known.forget();
+        known
     }
 
     fn forget(&mut self) {
-        if !self.alike.is_empty() {
-            self.recent.copy_from_slice(&NOTHING_RECENT);
-            self.alike.clear();
+        self.alike.clear();
+        if !self.recent.is_empty() {
+            self.form.clear(&mut self.recent);
         }
     }
 }
@@ -136,8 +130,7 @@ impl Tables {
     pub fn remember(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
         /// As many as a switch has ports, and groups of them.
         const MOST: usize = 64;
-        let Known { recent, alike } = &mut self.known[index];
-        let Some(place) = recent.get_mut(place_of(key)) else { return };
+        let Known { form, recent, alike } = &mut self.known[index];
         let row = |entry| self.tables[index].words(table, entry);
         // They have few words: `==` would be a call.
         let is_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
@@ -146,7 +139,7 @@ impl Tables {
         if other.is_none() && alike.len() < MOST {
             alike.push(entry);
         }
-        *place = Recent { key, entry: u64::from(other.unwrap_or(entry)) };
+        form.put(recent, key, other.unwrap_or(entry));
     }
 
     /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.

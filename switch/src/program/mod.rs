@@ -46,7 +46,7 @@ pub(crate) use key::KeyPlan;
 pub(crate) use layout::{ORIGIN, Stack, VALID};
 pub(crate) use native::{
     BAIL, CHOICE, CallHead, DROP, Direct, Helpers, INPUTS, Input as CallInput, KEY_WORDS, MULTICAST, NEXT,
-    Native, RECENT, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices, place_of,
+    Native, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices,
 };
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};

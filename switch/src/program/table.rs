@@ -6,7 +6,7 @@ use super::json::At;
 use super::key::KeyPlan;
 use super::layout::{Layout, Place, VALID};
 use super::op::{Pc, Slot};
-use super::{ActionId, LoadError, MatchKind, SMALL_BITS};
+use super::{ActionId, LoadError, MatchKind, Recent, SMALL_BITS};
 use std::ops::Deref;
 
 /// A table of a program, at its place in the control flow.
@@ -31,6 +31,11 @@ impl Table {
     pub fn remembers_keys(&self) -> bool {
         let is_exact = self.key.iter().all(|key| key.kind == MatchKind::Exact);
         self.plan.words == 1 && !self.extras && !(is_exact && self.plan.bits <= SMALL_BITS)
+    }
+
+    /// Returns how they are remembered.
+    pub fn recent(&self) -> Recent {
+        Recent::of(self.plan.parts.iter().fold(0, |bits, part| bits | part.mask << part.shift))
     }
 
     /// Returns the address at which the control flow continues after an action.

@@ -38,29 +38,68 @@ pub(crate) struct Direct {
     pub len: u64,
     /// Address of the rows of all entries.
     pub rows: usize,
-    /// Address of [`RECENT`] keys that were looked up before; the place of a key is [`place_of`] it.
+    /// Address of the [`Recent`] keys of the table.
     pub recent: usize,
 }
 
-/// A key that was looked up before, and its entry.
-#[repr(C)]
-#[derive(Clone, Copy, Debug, Default)]
-pub(crate) struct Recent {
-    pub key: u64,
-    pub entry: u64,
+/// Keys that were looked up before, with their entries: [`Recent::WORDS`] words for each table. They are few, to stay in
+/// the cache.
+#[derive(Clone, Copy)]
+pub(crate) enum Recent {
+    /// Keys of up to 32 bits: each word has a key above an entry.
+    Narrow,
+    /// Each key is followed by its entry.
+    Wide,
 }
 
-/// Number of keys that are remembered for each table.
-pub(crate) const RECENT: usize = 64;
-/// A key is multiplied by this number, 2^64 divided by the golden ratio, to find its place: keys differ in bits that depend
-/// on the table.
-pub(crate) const PLACE_FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
-/// The upper bits of the product, from this one on, are the place.
-pub(crate) const PLACE_SHIFT: u32 = u64::BITS - RECENT.ilog2();
+impl Recent {
+    /// Words of all keys of a table.
+    pub const WORDS: usize = 128;
+    /// A key is multiplied by this number, 2^64 divided by the golden ratio, to find its place: keys differ in bits that
+    /// depend on the table.
+    pub const FACTOR: u64 = 0x9e37_79b9_7f4a_7c15;
+    /// Bits of a narrow key, and of an entry beside it.
+    pub const NARROW_BITS: u32 = 32;
 
-/// Returns the place of a key among those that are remembered.
-pub(crate) const fn place_of(key: u64) -> usize {
-    (key.wrapping_mul(PLACE_FACTOR) >> PLACE_SHIFT) as usize
+    /// Returns the form for keys that have no bits beyond these.
+    pub const fn of(bits: u64) -> Recent {
+        if bits >> Recent::NARROW_BITS == 0 { Recent::Narrow } else { Recent::Wide }
+    }
+
+    /// Returns the words of a key and its entry.
+    pub const fn step(self) -> usize {
+        match self {
+            Recent::Narrow => 1,
+            Recent::Wide => 2,
+        }
+    }
+
+    /// Returns the bit of the product from which on it is the place of the key.
+    pub const fn shift(self) -> u32 {
+        u64::BITS - (Recent::WORDS / self.step()).ilog2()
+    }
+
+    fn place(self, key: u64) -> usize {
+        (key.wrapping_mul(Recent::FACTOR) >> self.shift()) as usize * self.step()
+    }
+
+    /// Puts a key with its entry in its place.
+    pub fn put(self, words: &mut [u64], key: u64, entry: u32) {
+        let (place, entry) = (self.place(key), u64::from(entry));
+        match self {
+            Recent::Narrow => words[place] = key << Recent::NARROW_BITS | entry,
+            Recent::Wide => words[place..][..2].copy_from_slice(&[key, entry]),
+        }
+    }
+
+    /// Forgets all keys: where 1 belongs there is 0, which belongs elsewhere, and 1 is in all other places.
+    pub fn clear(self, words: &mut [u64]) {
+        words.fill(match self {
+            Recent::Narrow => 1 << Recent::NARROW_BITS,
+            Recent::Wide => 1,
+        });
+        words[self.place(1)] = 0;
+    }
 }
 
 /// Keys of exact tables up to this width are all below [`Direct::len`], or have no entry.

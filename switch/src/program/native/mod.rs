@@ -40,8 +40,8 @@ mod plan;
 mod scope;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, Direct, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, RECENT, Recent, Row, SEND,
-    SMALL_BITS, UNEMITTED, UNICAST, place_of,
+    BAIL, CallHead, DROP, Direct, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, Recent, Row, SEND,
+    SMALL_BITS, UNEMITTED, UNICAST,
 };
 
 use super::link::Linked;

@@ -1,9 +1,10 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, PLACE_FACTOR, PLACE_SHIFT, Recent};
+use super::abi::{CallHead, Direct, Recent};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
+use crate::program::asm::low_bits;
 use crate::program::layout::VALID;
 use crate::program::op::{Code, Op, Pc, Slot};
 use crate::program::table::limbs;
@@ -483,17 +484,25 @@ impl Gen<'_, '_> {
             self.b.ins().jump(found, &[row.into(), none.into()]);
         } else {
             let (known, other) = (self.b.create_block(), self.b.create_block());
-            let factor = self.imm(PLACE_FACTOR);
+            let form = table.recent();
+            let factor = self.imm(Recent::FACTOR);
             let place = self.b.ins().imul(word, factor);
-            let place = self.shift_right(place, PLACE_SHIFT);
-            let offset = self.shift_left(place, size_of::<Recent>().ilog2());
+            let place = self.shift_right(place, form.shift());
+            let offset = self.shift_left(place, (8 * form.step()).ilog2());
             let recent = self.direct(index, types::I64, offset_of!(Direct, recent));
             let recent = self.b.ins().iadd(recent, offset);
-            let key = self.b.ins().load(types::I64, CELLS, recent, offset_of!(Recent, key) as i32);
+            let first = self.b.ins().load(types::I64, CELLS, recent, 0);
+            let key = match form {
+                Recent::Narrow => self.shift_right(first, Recent::NARROW_BITS),
+                Recent::Wide => first,
+            };
             let is_known = self.compare(IntCC::Equal, word, key);
             self.branch(is_known, known, other);
             self.at(known);
-            let entry = self.b.ins().load(types::I64, CELLS, recent, offset_of!(Recent, entry) as i32);
+            let entry = match form {
+                Recent::Narrow => self.mask(first, low_bits(Recent::NARROW_BITS)),
+                Recent::Wide => self.b.ins().load(types::I64, CELLS, recent, 8),
+            };
             let row = self.row(index, entry);
             self.b.ins().jump(found, &[row.into(), entry.into()]);
             self.at(other);
