@@ -167,7 +167,7 @@ static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 static CRC16_TABLES: CrcTables = crc_tables(0xa001);
 static CRC32_TABLES: CrcTables = crc_tables(0xedb8_8320);
 
-/// Bytes of which the effects are added up at a time.
+/// Bytes whose effects are added up at a time.
 const SLICE: usize = 8;
 /// Table k gives the effect of a byte that k bytes follow.
 type CrcTables = [[u32; 256]; SLICE];
