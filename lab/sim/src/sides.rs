@@ -1,9 +1,9 @@
 //! Two sides of a fabric, if no two processes of one side are neighbours: in a fat-tree, for example, hosts and aggregation
 //! switches are one side, edge and core switches the other.
 //!
-//! A frame takes at least the lookahead to the other side, and only from there anything comes. So while one side waits at a
-//! time, the other can run up to the lookahead after it, from the lookahead before it: twice as long as all processes can
-//! together. Each time a process runs, the caches get its tables anew, so that half as many runs are faster.
+//! Frames come from the other side only, and take at least the lookahead. So while one side stands still, the other can run
+//! from the lookahead before that time to the lookahead after it: twice as long as all processes together can. Whenever a
+//! process runs, its tables are brought into the caches, which half as many runs do half as often.
 
 /// Returns the processes of each side, in the order of `all`: of two sides, or of one if neighbours cannot be told apart.
 /// `links` are pairs of processes.

@@ -4,12 +4,12 @@
 //!
 //! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
 //! module passes it what that asks for: as many slots and bytes as the code may reach are there before each call (see
-//! [`room`]), as many register cells as long as the pipeline lives, and the pointers to them come from vectors which nothing
-//! but the helpers below changes while the code runs. Code that moves the frame into the free bytes in front of it says how many it took, and a helper
-//! that moves it hands the new address out; none changes the number of slots, cells or rows. The addresses of entries and
-//! rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no packet changes one. The
-//! address that code passes to a helper is the one that it was called with, that of the [`Call`], and no reference to the
-//! call is used while a helper has one.
+//! [`room`]), as many register cells as long as the pipeline lives, and the pointers to them lead to memory which nothing
+//! but the helpers below changes while the code runs. Code that moves the frame into the free bytes in front of it says how
+//! many it took, and a helper that moves it hands the new address out; none changes the number of slots, cells or rows. The
+//! addresses of entries and rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no
+//! packet changes one. The address that code passes to a helper is the one that it was called with, that of the [`Call`],
+//! and no reference to the call is used while a helper has one.
 
 #![allow(unsafe_code)]
 
