@@ -52,6 +52,7 @@ impl Default for Scratch {
 
 impl Scratch {
     /// Becomes memory for this program.
+    #[inline]
     pub(super) fn fit(&mut self, program: &Program) {
         if self.stamp != program.stamp {
             (self.stamp, self.vectors, self.words) = (program.stamp, Stack::default(), Stack::default());
