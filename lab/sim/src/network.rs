@@ -15,7 +15,7 @@ use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
 use crate::packets::{self, Packets};
 use crate::process::{Chassis, Command, NO_DIRECTION, Nic, Process, Report, Tally};
 use crate::sides::sides;
-use crate::tour::tour;
+use crate::tour::{neighbours, tour};
 use crate::worker::Worker;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
@@ -138,8 +138,8 @@ impl Network {
         let with_hosts: Vec<u32> =
             processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
         let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
-        let tour = tour(processes.len(), &with_hosts, links.clone());
-        let sides = sides(&tour, links);
+        let neighbours = neighbours(processes.len(), links);
+        let sides = sides(&tour(neighbours.clone(), &with_hosts), &neighbours);
         let mut turns = sides.clone();
         turns.iter_mut().for_each(|turn| turn.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
         Network {
@@ -196,6 +196,11 @@ impl Network {
     /// Processes with hosts, in ascending order.
     pub(crate) fn with_hosts(&self) -> &[u32] {
         &self.with_hosts
+    }
+
+    /// Processes without hosts, in ascending order.
+    pub(crate) fn without_hosts(&self) -> impl Iterator<Item = u32> {
+        (0..self.len() as u32).filter(|number| self.with_hosts.binary_search(number).is_err())
     }
 
     /// All processes, neighbours near each other, by [side](crate::sides).

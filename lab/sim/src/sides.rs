@@ -6,13 +6,8 @@
 //! process runs, its tables are brought into the caches, which half as many runs do half as often.
 
 /// Returns the processes of each side, in the order of `all`: of two sides, or of one if neighbours cannot be told apart.
-/// `links` are pairs of processes.
-pub(crate) fn sides(all: &[u32], links: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<u32>> {
-    let mut neighbours = vec![Vec::new(); all.len()];
-    for (a, b) in links.filter(|(a, b)| a != b) {
-        neighbours[a as usize].push(b);
-        neighbours[b as usize].push(a);
-    }
+/// `neighbours` has those of each process.
+pub(crate) fn sides(all: &[u32], neighbours: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut side = vec![None; all.len()];
     for &first in all {
         if side[first as usize].is_some() {
@@ -37,14 +32,15 @@ pub(crate) fn sides(all: &[u32], links: impl Iterator<Item = (u32, u32)>) -> Vec
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::tour::neighbours;
 
     #[test]
     fn neighbours_are_on_different_sides() {
         let path = [(3, 1), (1, 0), (0, 2)];
-        assert_eq!(sides(&[0, 1, 2, 3], path.into_iter()), [vec![0, 3], vec![1, 2]]);
-        assert_eq!(sides(&[3, 2, 1, 0], path.into_iter()), [vec![3, 0], vec![2, 1]]);
+        assert_eq!(sides(&[0, 1, 2, 3], &neighbours(4, path.into_iter())), [vec![0, 3], vec![1, 2]]);
+        assert_eq!(sides(&[3, 2, 1, 0], &neighbours(4, path.into_iter())), [vec![3, 0], vec![2, 1]]);
         let with_triangle = path.into_iter().chain([(3, 0), (2, 2)]);
-        assert_eq!(sides(&[0, 1, 2, 3], with_triangle), [vec![0, 1, 2, 3]]);
-        assert_eq!(sides(&[0, 1], [].into_iter()), [vec![0, 1], vec![]]);
+        assert_eq!(sides(&[0, 1, 2, 3], &neighbours(4, with_triangle)), [vec![0, 1, 2, 3]]);
+        assert_eq!(sides(&[0, 1], &neighbours(2, [].into_iter())), [vec![0, 1], vec![]]);
     }
 }

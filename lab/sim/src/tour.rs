@@ -5,14 +5,20 @@
 
 use std::collections::VecDeque;
 
-/// Returns the processes as a walk visits them that goes on to a neighbour as long as there is one that it has not visited,
-/// those nearest to a host first: a pod of a fat-tree is done before the next one begins. `links` are pairs of processes.
-pub(crate) fn tour(count: usize, with_hosts: &[u32], links: impl Iterator<Item = (u32, u32)>) -> Vec<u32> {
+/// Returns the neighbours of each process. `links` are pairs of processes.
+pub(crate) fn neighbours(count: usize, links: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<u32>> {
     let mut neighbours = vec![Vec::new(); count];
     for (a, b) in links.filter(|(a, b)| a != b) {
         neighbours[a as usize].push(b);
         neighbours[b as usize].push(a);
     }
+    neighbours
+}
+
+/// Returns the processes as a walk visits them that goes on to a neighbour as long as there is one that it has not visited,
+/// those nearest to a host first: a pod of a fat-tree is done before the next one begins.
+pub(crate) fn tour(mut neighbours: Vec<Vec<u32>>, with_hosts: &[u32]) -> Vec<u32> {
+    let count = neighbours.len();
     let distance = distances(&neighbours, with_hosts);
     for list in &mut neighbours {
         list.sort_by_key(|&it| (distance[it as usize], it));
@@ -57,7 +63,7 @@ mod tests {
         let up = leaves.into_iter().flat_map(|leaf| [(leaf, 0), (leaf, 1)]);
         let down = leaves.into_iter().flat_map(|leaf| [(leaf, 2 * leaf + 1), (leaf, 2 * leaf + 2)]);
         let hosts: Vec<u32> = (5..11).collect();
-        let order = tour(12, &hosts, up.chain(down));
+        let order = tour(neighbours(12, up.chain(down)), &hosts);
         assert_eq!(order, [0, 2, 5, 6, 1, 3, 7, 8, 4, 9, 10, 11]);
     }
 }

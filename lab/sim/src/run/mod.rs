@@ -317,17 +317,13 @@ impl<'e> SchemeRun<'e> {
             let (steps, idle) = self.attend(network, &cut);
             events += steps;
             if let Some(idle) = idle {
-                let others = (0..network.len() as u32)
-                    .filter(|number| network.with_hosts().binary_search(number).is_err());
-                events += leader.run(&idle, others.filter(is_due), || ());
+                events += leader.run(&idle, network.without_hosts().filter(is_due), || ());
                 self.now = idle.time;
                 return Ran { events, over: true };
             }
             events += leader.run(&cut, (0..network.len() as u32).filter(is_due), || ());
         } else if self.feed.is_closed() {
-            let switches = (0..network.len() as u32)
-                .filter(|number| network.with_hosts().binary_search(number).is_err());
-            let due: Vec<u32> = switches.filter(is_due).collect();
+            let due: Vec<u32> = network.without_hosts().filter(is_due).collect();
             let mut steps = 0;
             events += leader.run(&cut, due.into_iter(), || steps = self.attend(network, &cut).0);
             events += steps;
