@@ -29,8 +29,12 @@ impl Table {
     /// Returns whether machine code remembers the entries of keys that it has asked for. It does not ask for keys of more
     /// words, and finds narrow ones of exact tables itself.
     pub fn remembers_keys(&self) -> bool {
-        let is_exact = self.key.iter().all(|key| key.kind == MatchKind::Exact);
-        self.plan.words == 1 && !self.extras && !(is_exact && self.plan.bits <= SMALL_BITS)
+        self.plan.words == 1 && !self.extras && !(self.is_exact() && self.plan.bits <= SMALL_BITS)
+    }
+
+    /// Returns whether all of its key must be equal to an entry's.
+    pub fn is_exact(&self) -> bool {
+        self.key.iter().all(|key| key.kind == MatchKind::Exact)
     }
 
     /// Returns how they are remembered.

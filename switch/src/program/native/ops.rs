@@ -4,11 +4,11 @@ use super::abi::{CallHead, Direct, Recent};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
+use crate::program::MAX_BYTES;
 use crate::program::asm::low_bits;
 use crate::program::layout::VALID;
 use crate::program::op::{Code, Op, Pc, Slot};
 use crate::program::table::limbs;
-use crate::program::{MAX_BYTES, MatchKind};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -462,8 +462,7 @@ impl Gen<'_, '_> {
         let table = &self.program.tables[index];
         let found = self.b.create_block();
         let results = [(); 2].map(|()| self.b.append_block_param(found, types::I64));
-        let is_exact = table.key.iter().all(|key| key.kind == MatchKind::Exact);
-        if is_exact {
+        if table.is_exact() {
             let len = self.direct(index, types::I64, offset_of!(Direct, len));
             let is_small = self.compare(IntCC::UnsignedLessThan, word, len);
             let (small, other) = (self.b.create_block(), self.b.create_block());
