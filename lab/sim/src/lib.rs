@@ -26,6 +26,7 @@ pub mod forecast;
 pub mod link;
 pub mod medium;
 pub mod network;
+pub mod news;
 pub mod packets;
 mod parallel;
 pub mod process;

@@ -12,8 +12,9 @@
 
 use crate::events::Key;
 use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
+use crate::news::{Command, Report};
 use crate::packets::{self, Packets};
-use crate::process::{Chassis, Command, NO_DIRECTION, Nic, Process, Report, Tally};
+use crate::process::{Chassis, NO_DIRECTION, Nic, Process, Tally};
 use crate::sides::sides;
 use crate::tour::{neighbours, tour};
 use crate::worker::Worker;

@@ -12,6 +12,7 @@ use crate::doubling::Doubling;
 use crate::events::{Event, EventQueue, Key};
 use crate::fault::Lost;
 use crate::link::{Batch, Flight, PfcFrame, Place, Transmitter, Wire};
+use crate::news::{Command, News, Report};
 use crate::packets::Packets;
 use crate::worker::{Outbox, Worker};
 use std::collections::{BTreeMap, VecDeque};
@@ -19,7 +20,7 @@ use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::slowdown::FirstSlowdown;
 use weir_host::ring::Ring;
 use weir_host::wire::{ETHERNET_LEN, POLICY_GROUP};
-use weir_host::{Announcement, FlowId, FlowSpec, Host, HostEvent, Transmit};
+use weir_host::{FlowId, Host, Transmit};
 use weir_switch::engine::Switch;
 use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_whole};
@@ -66,50 +67,6 @@ pub struct Chassis {
     pub directions: Vec<u32>,
     /// Port number to its transmitter, by index, or [`NO_DIRECTION`].
     pub(crate) outs: Vec<u32>,
-}
-
-/// Something that a workload does at a host.
-#[derive(Debug)]
-pub enum Command {
-    /// Opens a flow.
-    Start(Box<Start>),
-    /// Stops the flow that was opened under this number, if it has not finished.
-    Stop(u32),
-}
-
-/// A flow that is to be opened.
-#[derive(Debug)]
-pub struct Start {
-    /// Its number.
-    pub record: u32,
-    /// As the host wants it.
-    pub spec: FlowSpec,
-    /// Senders that its first packets announce.
-    pub announces: Option<Announcement>,
-    /// True if it will be stopped.
-    pub stops: bool,
-    /// True if it is the experiment's first flow.
-    pub first: bool,
-}
-
-/// Something that the rest of the run is to know of a host.
-#[derive(Debug)]
-pub struct Report {
-    /// Time of the event.
-    pub at: Time,
-    /// The host.
-    pub host: HostIx,
-    /// The event.
-    pub news: News,
-}
-
-/// An event that a host reports.
-#[derive(Debug)]
-pub enum News {
-    /// The flow of this number is open.
-    Opened(u32, FlowId),
-    /// Something of its own.
-    Host(HostEvent),
 }
 
 /// The experiment's first flow, whose rate somebody watches.

@@ -8,7 +8,7 @@ use weir_host::{FlowSpec, HostEvent};
 use weir_sim::assemble::Blueprint;
 use weir_sim::events::Key;
 use weir_sim::network::View;
-use weir_sim::process::{Command, News, Report, Start};
+use weir_sim::news::{Command, News, Report, Start};
 use weir_sim::tally;
 use weir_switch::Switch;
 use weir_switch::program::Engine;
