@@ -167,12 +167,12 @@ impl EventQueue {
         self.insert(time, born, REMOTE | event.pack());
     }
 
-    /// Adds the event of a key. Its parts are passed in registers: a key that was just written to memory part by part would be
-    /// waited for when it is read as a whole.
+    /// Adds the event of a key. Its parts are passed in registers, here and to all that this calls: a key that was just
+    /// written to memory part by part would be waited for when it is read as a whole.
     fn insert(&mut self, time: Time, born: Time, tie: u64) {
         let key = Key { time, born, tie };
         if !self.far.is_empty() && !key.is_before(self.at(self.tail - 1)) {
-            return self.push_far(key);
+            return self.push_far(time, born, tie);
         }
         // What is due soon goes to its place from the front, where events have left room; the events of timers are behind it.
         let middle = usize::midpoint(self.head, self.tail);
@@ -186,7 +186,7 @@ impl EventQueue {
             *self.at_mut(hole) = key;
             return;
         }
-        if self.tail == ROOM && !self.make_room(key) {
+        if self.tail == ROOM && !self.make_room(time, born, tie) {
             return;
         }
         let mut hole = self.tail;
@@ -213,23 +213,26 @@ impl EventQueue {
     /// is among the others.
     #[cold]
     #[inline(never)]
-    fn make_room(&mut self, key: Key) -> bool {
+    fn make_room(&mut self, time: Time, born: Time, tie: u64) -> bool {
         self.near.copy_within(self.head..self.tail, 0);
         (self.head, self.tail) = (0, self.tail - self.head);
         while self.tail > NEAR {
             self.tail -= 1;
-            self.push_far(self.near[self.tail]);
+            let Key { time, born, tie } = self.near[self.tail];
+            self.push_far(time, born, tie);
         }
+        let key = Key { time, born, tie };
         let is_near = self.far.is_empty() || key.is_before(&self.near[self.tail - 1]);
         if !is_near {
-            self.push_far(key);
+            self.push_far(time, born, tie);
         }
         is_near
     }
 
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, key: Key) {
+    fn push_far(&mut self, time: Time, born: Time, tie: u64) {
+        let key = Key { time, born, tie };
         let heap = &mut self.far;
         let mut hole = heap.len();
         heap.push(key);
