@@ -1,7 +1,8 @@
 //! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
 
-use crate::program::{Algorithm, Calculation, Input, MAX_BYTES, low_bits};
-use crc::{CRC_16_IBM_3740, Crc};
+use crate::program::{Algorithm, Calculation, Effects, Input, MAX_BYTES, low_bits};
+use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
+use std::sync::LazyLock;
 
 /// The part of the packet that calculations cover beside the slots.
 #[derive(Clone, Copy)]
@@ -53,8 +54,8 @@ pub(super) fn compute(
 #[inline]
 pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     match algorithm {
-        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(crc16(bytes)),
-        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(crc32(bytes)),
+        Algorithm::Crc16 | Algorithm::Crc16Custom => u64::from(CRC16.checksum(bytes)),
+        Algorithm::Crc32 | Algorithm::Crc32Custom => u64::from(CRC32.checksum(bytes)),
         Algorithm::CrcCcitt => u64::from(CRC_CCITT.checksum(bytes)),
         Algorithm::Csum16 => u64::from(internet_checksum(bytes)),
         Algorithm::Xor16 => {
@@ -161,67 +162,22 @@ pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     !fold(sum)
 }
 
+static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
+static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
-/// The polynomials 0x8005 of CRC-16/ARC and 0x04c11db7 of Ethernet, reflected.
-static CRC16_TABLES: CrcTables = crc_tables(0xa001);
-static CRC32_TABLES: CrcTables = crc_tables(0xedb8_8320);
-
-/// Bytes whose effects are added up at a time.
-const SLICE: usize = 8;
-/// Table k gives the effect of a byte that k bytes follow.
-type CrcTables = [[u32; 256]; SLICE];
-
-/// Slicing by eight. Keys of ECMP have 4 or 13 bytes, for which crates that slice by 16 go byte by byte.
-const fn crc_tables(polynomial: u32) -> CrcTables {
-    let mut tables = [[0; 256]; SLICE];
-    let mut byte = 0;
-    while byte < 256 {
-        let (mut rest, mut bit) = (byte as u32, 0);
-        while bit < 8 {
-            rest = if rest & 1 == 1 { rest >> 1 ^ polynomial } else { rest >> 1 };
-            bit += 1;
-        }
-        tables[0][byte] = rest;
-        byte += 1;
+/// Returns what a CRC is made of; `None` for other algorithms.
+pub(super) fn effects(algorithm: Algorithm) -> Option<&'static Effects> {
+    static OF_CRC16: LazyLock<Box<Effects>> = LazyLock::new(|| Effects::of(|bytes| CRC16.checksum(bytes)));
+    static OF_CRC32: LazyLock<Box<Effects>> = LazyLock::new(|| Effects::of(|bytes| CRC32.checksum(bytes)));
+    static OF_CCITT: LazyLock<Box<Effects>> =
+        LazyLock::new(|| Effects::of(|bytes| CRC_CCITT.checksum(bytes)));
+    match algorithm {
+        Algorithm::Crc16 | Algorithm::Crc16Custom => Some(&OF_CRC16),
+        Algorithm::Crc32 | Algorithm::Crc32Custom => Some(&OF_CRC32),
+        Algorithm::CrcCcitt => Some(&OF_CCITT),
+        _ => None,
     }
-    let mut table = 1;
-    while table < SLICE {
-        let mut byte = 0;
-        while byte < 256 {
-            let before = tables[table - 1][byte];
-            tables[table][byte] = before >> 8 ^ tables[0][(before & 0xff) as usize];
-            byte += 1;
-        }
-        table += 1;
-    }
-    tables
-}
-
-/// Returns the CRC-16/ARC.
-fn crc16(bytes: &[u8]) -> u16 {
-    reflected_crc(&CRC16_TABLES, 0, bytes) as u16
-}
-
-/// Returns the CRC-32 of Ethernet.
-pub(super) fn crc32(bytes: &[u8]) -> u32 {
-    !reflected_crc(&CRC32_TABLES, u32::MAX, bytes)
-}
-
-#[inline(always)]
-fn reflected_crc(tables: &CrcTables, crc: u32, bytes: &[u8]) -> u32 {
-    let (slices, rest) = bytes.as_chunks::<SLICE>();
-    let crc = slices.iter().fold(crc, |crc, slice| crc_of_slice(tables, crc, slice));
-    crc_of_slice(tables, crc, rest)
-}
-
-/// Goes on with at most [`SLICE`] bytes.
-#[inline(always)]
-fn crc_of_slice(tables: &CrcTables, crc: u32, bytes: &[u8]) -> u32 {
-    let (before, len) = (u64::from(crc), bytes.len() as u32);
-    let rest = before.checked_shr(8 * len).unwrap_or(0) as u32;
-    let effects = bytes.iter().zip(tables[..bytes.len()].iter().rev()).zip(before.to_le_bytes());
-    effects.fold(rest, |crc, ((byte, table), before)| crc ^ table[usize::from(byte ^ before)])
 }
 
 #[cfg(test)]
@@ -231,13 +187,30 @@ mod tests {
     /// The check values of the catalogue of parametrised CRC algorithms, and RFC 1071's example.
     #[test]
     fn known_values() {
-        assert_eq!(crc16(b"123456789"), 0xbb3d);
-        assert_eq!(CRC_CCITT.checksum(b"123456789"), 0x29b1);
-        assert_eq!(crc32(b"123456789"), 0xcbf4_3926);
-        assert_eq!((crc32(b""), crc32(b"a"), crc32(b"abcdefgh")), (0, 0xe8b7_be43, 0xaeef_2a50));
+        let of = |algorithm| digest(algorithm, b"123456789");
+        assert_eq!(of(Algorithm::Crc16), 0xbb3d);
+        assert_eq!(of(Algorithm::CrcCcitt), 0x29b1);
+        assert_eq!(of(Algorithm::Crc32), 0xcbf4_3926);
         assert_eq!(internet_checksum(&[0x00, 0x01, 0xf2, 0x03, 0xf4, 0xf5, 0xf6, 0xf7]), !0xddf2);
         assert_eq!(internet_checksum(&[]), 0xffff);
         assert_eq!(internet_checksum(&[0xff; 64]), 0);
+    }
+
+    /// A CRC is that of as many zeros, and what each byte does to it.
+    #[test]
+    fn effects_add_up() {
+        let all = [Algorithm::Crc16, Algorithm::Crc32, Algorithm::CrcCcitt];
+        let bytes: Vec<u8> = (0..Effects::MOST as u8).map(|at| at.wrapping_mul(73) ^ 0xa5).collect();
+        for (algorithm, len) in
+            all.iter().flat_map(|algorithm| (0..=bytes.len()).map(move |len| (*algorithm, len)))
+        {
+            let Effects { of_zeros, of_byte } = effects(algorithm).unwrap();
+            let effect = |(at, byte): (usize, &u8)| of_byte[len - 1 - at][usize::from(*byte)];
+            let sum =
+                bytes[..len].iter().enumerate().map(effect).fold(of_zeros[len], |sum, effect| sum ^ effect);
+            assert_eq!(u64::from(sum), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
+        }
+        assert!(effects(Algorithm::Xor16).is_none());
     }
 
     #[test]

@@ -366,6 +366,7 @@ fn helpers() -> Helpers {
         table_any: table_any as *const () as usize,
         hash: hash as *const () as usize,
         digest: digest as *const () as usize,
+        effects: hash::effects,
         one: one as *const () as usize,
         count: count as *const () as usize,
         runaway: runaway as *const () as usize,

@@ -45,8 +45,8 @@ pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
 pub(crate) use key::KeyPlan;
 pub(crate) use layout::{ORIGIN, Stack, VALID};
 pub(crate) use native::{
-    BAIL, CHOICE, CallHead, DROP, Direct, Helpers, INPUTS, Input as CallInput, KEY_WORDS, MULTICAST, NEXT,
-    Native, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices,
+    BAIL, CHOICE, CallHead, DROP, Direct, Effects, Helpers, INPUTS, Input as CallInput, KEY_WORDS, MULTICAST,
+    NEXT, Native, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices,
 };
 pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
 pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};

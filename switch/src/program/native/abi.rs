@@ -1,5 +1,7 @@
 //! The binary interface between machine code and the pipeline.
 
+use crate::program::calc::Algorithm;
+use std::array::from_fn;
 use std::mem::MaybeUninit;
 
 /// Bytes of a frame, counted from its first one, that code may touch at most. [`Native::room`](super::Native::room) is how many
@@ -43,7 +45,7 @@ pub(crate) struct Direct {
 }
 
 /// Keys that were looked up before, with their entries: [`Recent::WORDS`] words for each table. They are few, to stay in
-/// the cache.
+/// the cache. A key is in its place, or in the place beside that, where the key that was put into its place next has moved it.
 #[derive(Clone, Copy)]
 pub(crate) enum Recent {
     /// Keys of up to 32 bits: each word has a key above an entry.
@@ -79,26 +81,29 @@ impl Recent {
         u64::BITS - (Recent::WORDS / self.step()).ilog2()
     }
 
-    fn place(self, key: u64) -> usize {
-        (key.wrapping_mul(Recent::FACTOR) >> self.shift()) as usize * self.step()
+    /// Returns the first word of a key's place, and of the place beside it.
+    fn places(self, key: u64) -> [usize; 2] {
+        let place = (key.wrapping_mul(Recent::FACTOR) >> self.shift()) as usize;
+        [place, place ^ 1].map(|place| place * self.step())
     }
 
-    /// Puts a key with its entry in its place.
+    /// Puts a key with its entry in its place, and what was there beside it.
     pub fn put(self, words: &mut [u64], key: u64, entry: u32) {
-        let (place, entry) = (self.place(key), u64::from(entry));
+        let ([place, beside], entry) = (self.places(key), u64::from(entry));
+        words.copy_within(place..place + self.step(), beside);
         match self {
             Recent::Narrow => words[place] = key << Recent::NARROW_BITS | entry,
             Recent::Wide => words[place..][..2].copy_from_slice(&[key, entry]),
         }
     }
 
-    /// Forgets all keys: where 1 belongs there is 0, which belongs elsewhere, and 1 is in all other places.
+    /// Forgets all keys: where 1 would be found there is 0, which belongs elsewhere, and 1 is in all other places.
     pub fn clear(self, words: &mut [u64]) {
         words.fill(match self {
             Recent::Narrow => 1 << Recent::NARROW_BITS,
             Recent::Wide => 1,
         });
-        words[self.place(1)] = 0;
+        self.places(1).into_iter().for_each(|place| words[place] = 0);
     }
 }
 
@@ -147,6 +152,33 @@ pub(crate) struct Row {
     pub entry: u64,
 }
 
+/// What a CRC is made of: it is that of as many zeros, exclusive-or the effects of all bytes.
+pub(crate) struct Effects {
+    /// By number of zeros.
+    pub of_zeros: [u32; Effects::MOST + 1],
+    /// By number of bytes behind, then by the byte.
+    pub of_byte: [[u32; 256]; Effects::MOST],
+}
+
+impl Effects {
+    /// The most bytes: IPv6's addresses, ports and protocol are 37. More tables would not be in the nearest cache.
+    pub const MOST: usize = 40;
+
+    /// Returns what a CRC is made of.
+    pub fn of<W: Into<u32>>(crc: impl Fn(&[u8]) -> W) -> Box<Effects> {
+        let mut bytes = [0; Effects::MOST];
+        let of_zeros = from_fn(|len| crc(&bytes[..len]).into());
+        let mut effects = Box::new(Effects { of_zeros, of_byte: [[0; 256]; Effects::MOST] });
+        for (behind, of_byte) in effects.of_byte.iter_mut().enumerate() {
+            for (byte, effect) in (0..=u8::MAX).zip(of_byte) {
+                bytes[0] = byte;
+                *effect = crc(&bytes[..=behind]).into() ^ of_zeros[behind + 1];
+            }
+        }
+        effects
+    }
+}
+
 /// Addresses of what code calls. Each takes the address of the [`CallHead`] and the numbers named.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Helpers {
@@ -158,6 +190,8 @@ pub(crate) struct Helpers {
     pub hash: usize,
     /// The value of a calculation over what is at [`CallHead::bytes`]: calculation, bytes.
     pub digest: usize,
+    /// Returns what a CRC is made of, for code to have it inline.
+    pub effects: fn(Algorithm) -> Option<&'static Effects>,
     /// Does an operation on slots: address.
     pub one: usize,
     /// Counts the packet: array, index.

@@ -40,7 +40,7 @@ mod plan;
 mod scope;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, Direct, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, Recent, Row, SEND,
+    BAIL, CallHead, DROP, Direct, Effects, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, Recent, Row, SEND,
     SMALL_BITS, UNEMITTED, UNICAST,
 };
 

@@ -1,6 +1,6 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallHead, Direct, Recent};
+use super::abi::{CallHead, Direct, Effects, Recent};
 use super::emit::{BYTES, CALL, CELLS, Gen, unchanging};
 use super::scope::{base_of, constant, is_left};
 use super::{CHOICE, NEXT, Unsupported, choices};
@@ -10,7 +10,7 @@ use crate::program::layout::VALID;
 use crate::program::op::{Code, Op, Pc, Slot};
 use crate::program::table::limbs;
 use cranelift_codegen::ir::condcodes::IntCC;
-use cranelift_codegen::ir::{Block, InstBuilder, Type, Value, types};
+use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
@@ -415,6 +415,11 @@ impl Gen<'_, '_> {
         if len > MAX_BYTES {
             return Err(Unsupported);
         }
+        if len <= Effects::MOST
+            && let Some(effects) = (self.helpers.effects)(calculation.algorithm)
+        {
+            return Ok(self.crc(effects, fields, len));
+        }
         // Whole words are stored: what is read in other pieces than it was written would be waited for.
         let (mut word, mut at) = (self.imm(0), 0);
         for (slot, bytes) in fields {
@@ -435,6 +440,26 @@ impl Gen<'_, '_> {
         let (index, len) = (self.imm(index as u64), self.imm(len as u64));
         let call = self.helper(self.helpers.digest, &[index, len], 1);
         Ok(self.result(call, 0))
+    }
+
+    /// Adds up what the bytes of a CRC do to it.
+    fn crc(&mut self, effects: &'static Effects, fields: &[(Slot, u8)], len: usize) -> Value {
+        let (mut behind, tables) = (len, self.imm(effects.of_byte.as_ptr() as u64));
+        let mut sum = self.b.ins().iconst(types::I32, i64::from(effects.of_zeros[len]));
+        for (slot, bytes) in fields {
+            let value = self.get(*slot);
+            for byte in (0..u32::from(*bytes)).rev() {
+                behind -= 1;
+                let number = self.shift_right(value, 8 * byte);
+                let number = self.mask(number, u64::from(u8::MAX));
+                let offset = self.shift_left(number, size_of::<u32>().ilog2());
+                let effect = self.b.ins().iadd(tables, offset);
+                let table = (behind * size_of_val(&effects.of_byte[0])) as i32;
+                let effect = self.b.ins().load(types::I32, unchanging(CELLS), effect, table);
+                sum = self.b.ins().bxor(sum, effect);
+            }
+        }
+        self.b.ins().uextend(types::I64, sum)
     }
 
     /// Stores the word of a hash's input in which byte `at` is.
@@ -482,36 +507,47 @@ impl Gen<'_, '_> {
             let row = self.row(index, none);
             self.b.ins().jump(found, &[row.into(), none.into()]);
         } else {
-            let (known, other) = (self.b.create_block(), self.b.create_block());
+            let known = self.b.create_block();
+            let entry = self.b.append_block_param(known, types::I64);
             let form = table.recent();
             let factor = self.imm(Recent::FACTOR);
             let place = self.b.ins().imul(word, factor);
             let place = self.shift_right(place, form.shift());
-            let offset = self.shift_left(place, (8 * form.step()).ilog2());
-            let recent = self.direct(index, types::I64, offset_of!(Direct, recent));
-            let recent = self.b.ins().iadd(recent, offset);
-            let first = self.b.ins().load(types::I64, CELLS, recent, 0);
-            let key = match form {
-                Recent::Narrow => self.shift_right(first, Recent::NARROW_BITS),
-                Recent::Wide => first,
-            };
-            let is_known = self.compare(IntCC::Equal, word, key);
-            self.branch(is_known, known, other);
-            self.at(known);
-            let entry = match form {
-                Recent::Narrow => self.mask(first, low_bits(Recent::NARROW_BITS)),
-                Recent::Wide => self.b.ins().load(types::I64, CELLS, recent, 8),
-            };
-            let row = self.row(index, entry);
-            self.b.ins().jump(found, &[row.into(), entry.into()]);
-            self.at(other);
+            self.find_recent((index, form), (word, place), known);
+            let beside = self.b.ins().bxor_imm(place, 1);
+            self.find_recent((index, form), (word, beside), known);
             let number = self.imm(index as u64);
             let call = self.helper(self.helpers.table_word, &[number, word], 2);
-            let (row, entry) = (self.result(call, 0), self.result(call, 1));
+            let results = [self.result(call, 0), self.result(call, 1)];
+            self.b.ins().jump(found, &results.map(BlockArg::from));
+            self.at(known);
+            let row = self.row(index, entry);
             self.b.ins().jump(found, &[row.into(), entry.into()]);
         }
         self.at(found);
         results.into()
+    }
+
+    /// Goes to a block with the entry of a key, if the key is the recent one in this place.
+    fn find_recent(&mut self, (table, form): (usize, Recent), (key, place): (Value, Value), known: Block) {
+        let offset = self.shift_left(place, (8 * form.step()).ilog2());
+        let recent = self.direct(table, types::I64, offset_of!(Direct, recent));
+        let recent = self.b.ins().iadd(recent, offset);
+        let first = self.b.ins().load(types::I64, CELLS, recent, 0);
+        let there = match form {
+            Recent::Narrow => self.shift_right(first, Recent::NARROW_BITS),
+            Recent::Wide => first,
+        };
+        let (this, other) = (self.b.create_block(), self.b.create_block());
+        let is_this = self.compare(IntCC::Equal, key, there);
+        self.branch(is_this, this, other);
+        self.at(this);
+        let entry = match form {
+            Recent::Narrow => self.mask(first, low_bits(Recent::NARROW_BITS)),
+            Recent::Wide => self.b.ins().load(types::I64, CELLS, recent, 8),
+        };
+        self.b.ins().jump(known, &[entry.into()]);
+        self.at(other);
     }
 
     /// Looks a table up and runs what it leads to.
