@@ -195,8 +195,8 @@ impl Lane<Box<Packet>> {
 
 /// Keeps the memory of a batch for the next.
 fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
-    /// More than a process mostly needs in a window.
-    const KEPT: usize = 16;
+    /// More than the processes of a thread mostly need in a window.
+    const KEPT: usize = 1 << 12;
     if batch.capacity() > 0 && empty.len() < KEPT {
         empty.push(batch);
     }

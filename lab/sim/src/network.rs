@@ -247,7 +247,7 @@ impl Network {
     /// Runs a process up to `end`. Returns its number of events.
     pub(crate) fn run(&self, number: u32, end: &Key, worker: &mut Worker) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
-        self.take_mail(&mut process);
+        self.take_mail(&mut process, worker);
         let events = process.run(end, worker);
         process.work += events;
         self.settle(&mut process);
@@ -257,8 +257,9 @@ impl Network {
     /// Lets the next event of a process happen if it is before `end`.
     pub(crate) fn step(&self, number: u32, end: &Key) -> Option<Key> {
         let mut process = lock(&self.processes[number as usize]);
-        self.take_mail(&mut process);
-        let key = process.step(end, &mut lock(&self.worker));
+        let worker = &mut self.worker();
+        self.take_mail(&mut process, worker);
+        let key = process.step(end, worker);
         self.settle(&mut process);
         key
     }
@@ -266,7 +267,7 @@ impl Network {
     /// The next event of a process.
     pub(crate) fn next(&self, number: u32) -> Option<Key> {
         let mut process = lock(&self.processes[number as usize]);
-        self.take_mail(&mut process);
+        self.take_mail(&mut process, &mut self.worker());
         self.note_next(&process);
         process.next().copied()
     }
@@ -276,14 +277,14 @@ impl Network {
         lock(&self.worker)
     }
 
-    fn take_mail(&self, process: &mut Process) {
+    fn take_mail(&self, process: &mut Process, worker: &mut Worker) {
         let number = process.number() as usize;
         if self.due[number].1.load(Ordering::Relaxed) == NEVER {
             return;
         }
         let Mailbox { frames, pfc } = &mut *lock(&self.mail[number].0);
         frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
-        frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames));
+        frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, worker));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
         self.due[number].1.store(NEVER, Ordering::Relaxed);
     }
@@ -410,7 +411,7 @@ impl Network {
     /// Looks at everything. Nothing may happen meanwhile.
     pub fn view(&self) -> View<'_> {
         let mut processes: Vec<_> = self.processes.iter().map(lock).collect();
-        processes.iter_mut().for_each(|process| self.take_mail(process));
+        processes.iter_mut().for_each(|process| self.take_mail(process, &mut self.worker()));
         processes.iter_mut().for_each(|process| self.settle(process));
         View { network: self, processes }
     }

@@ -117,8 +117,6 @@ pub struct Process {
     pub ins: Vec<Wire>,
     /// Transmitters with frames for other processes.
     pub(crate) unsettled: Vec<u32>,
-    /// Memory of frames that have arrived, for those that leave: the caches still have it.
-    empty: Vec<Batch<Box<Packet>>>,
     commands: VecDeque<(u32, Command)>,
     /// Flows that will be stopped.
     stoppable: Vec<(u32, FlowId)>,
@@ -151,7 +149,6 @@ impl Process {
             outs,
             ins,
             unsettled: Vec::new(),
-            empty: Vec::new(),
             commands: VecDeque::new(),
             stoppable: Vec::new(),
             touched: Vec::new(),
@@ -245,7 +242,7 @@ impl Process {
     fn arrive(&mut self, index: u32, worker: &mut Worker) {
         let wire = &mut self.ins[index as usize];
         let event = Event::Arrive(index);
-        let Some(packet) = wire.frames.arrive(self.now, event, &mut self.queue, &mut self.empty) else {
+        let Some(packet) = wire.frames.arrive(self.now, event, &mut self.queue, &mut worker.empty) else {
             return;
         };
         wire.frames.prefetch();
@@ -392,7 +389,7 @@ impl Process {
                 let packet = chassis.switch.transmit(now, port, &mut worker.outbox);
                 let more = chassis.switch.has_next(port);
                 if let Some(packet) = packet {
-                    self.send(index, packet, more);
+                    self.send(index, packet, more, worker);
                 }
                 self.flush_outbox(switch, worker);
                 None
@@ -420,14 +417,14 @@ impl Process {
                         }
                     }
                 }
-                self.send(index, packet, true);
+                self.send(index, packet, true, worker);
                 None
             }
         }
     }
 
     #[inline(always)]
-    fn send(&mut self, index: u32, packet: Box<Packet>, more: bool) {
+    fn send(&mut self, index: u32, packet: Box<Packet>, more: bool, worker: &mut Worker) {
         let out = &mut self.outs[index as usize];
         let settled = out.is_settled();
         if let Some(packets) = &mut self.tally.packets {
@@ -449,7 +446,7 @@ impl Process {
         }
         if settled
             && out.to != self.number
-            && let Some(empty) = self.empty.pop()
+            && let Some(empty) = worker.empty.pop()
         {
             out.left = empty;
         }
@@ -495,10 +492,10 @@ impl Process {
     }
 
     /// Takes frames that another process has sent, and fetches what the first of them needs here.
-    pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>) {
+    pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>, worker: &mut Worker) {
         let event = Event::Arrive(wire);
         let wire = &mut self.ins[wire as usize];
-        wire.frames.deliver_all(batch, event, &mut self.queue, &mut self.empty);
+        wire.frames.deliver_all(batch, event, &mut self.queue, &mut worker.empty);
         wire.frames.prefetch();
         prefetch_whole(&self.outs[wire.back as usize]);
         if let Place::Switch(switch) = wire.to {

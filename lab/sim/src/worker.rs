@@ -1,6 +1,6 @@
 //! Memory of a thread for the processes that it runs.
 
-use crate::link::PfcFrame;
+use crate::link::{Batch, PfcFrame};
 use weir_host::wire::MAX_HEAD;
 use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::{Packet, PacketPool};
@@ -10,6 +10,8 @@ use weir_switch::pipeline::{Digest, Scratch};
 pub struct Worker {
     /// Packets that are done.
     pub(crate) pool: PacketPool,
+    /// Memory of frames that have arrived, for those that leave: the caches still have it.
+    pub(crate) empty: Vec<Batch<Box<Packet>>>,
     /// The head of the frame that a host writes.
     pub(crate) head: [u8; MAX_HEAD],
     /// Memory for the pipeline of the switch that runs.
@@ -22,6 +24,7 @@ impl Default for Worker {
     fn default() -> Worker {
         Worker {
             pool: PacketPool::new(),
+            empty: Vec::new(),
             head: [0; MAX_HEAD],
             scratch: Box::default(),
             outbox: Outbox::default(),
