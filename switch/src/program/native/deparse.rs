@@ -265,28 +265,20 @@ impl Gen<'_, '_> {
         let below = 64 - 8 * (first + bytes);
         let at = header + u32::from(group.offset) + first;
         let keep = group.keep >> below & low_bits(8 * bytes);
-        let mut word = None;
+        let mut word = self.imm(0);
         for field in &group.fields {
             let value = self.get(field.slot);
             let bits = 64 - u32::from(field.left);
             let value = self.mask(value, low_bits(bits));
             let value = self.shift_left(value, 64 - u32::from(field.right) - bits - below);
-            word = Some(self.or(word, value));
+            word = self.b.ins().bor(word, value);
         }
         if keep != 0 {
             let old = self.load_number(at, bytes)?;
             let old = self.mask(old, keep);
-            word = Some(self.or(word, old));
+            word = self.b.ins().bor(word, old);
         }
-        let word = word.ok_or(Unsupported)?;
         self.store_number(self.frame, at, bytes, word)
-    }
-
-    fn or(&mut self, all: Option<Value>, value: Value) -> Value {
-        match all {
-            Some(all) => self.b.ins().bor(all, value),
-            None => value,
-        }
     }
 
     /// Writes a whole header: its fields, and zeros between them.
@@ -295,7 +287,7 @@ impl Gen<'_, '_> {
         while from < bytes {
             let size = [8, 4, 2, 1].into_iter().find(|size| from + size <= bytes).unwrap_or(1);
             let (begin, end) = (from * 8, (from + size) * 8);
-            let mut word = None;
+            let mut word = self.imm(0);
             for get in fields {
                 let bits = 64 - u32::from(get.right);
                 let first = u32::from(get.offset) * 8 + u32::from(get.left);
@@ -309,12 +301,8 @@ impl Gen<'_, '_> {
                     true => self.shift_left(value, end - last),
                     false => self.shift_right(value, last - end),
                 };
-                word = Some(self.or(word, value));
+                word = self.b.ins().bor(word, value);
             }
-            let word = match word {
-                Some(word) => word,
-                None => self.imm(0),
-            };
             self.store_number(frame, header + from, size, word)?;
             from += size;
         }

@@ -480,7 +480,7 @@ impl Gen<'_, '_> {
         written: &[Written],
     ) -> Result<Value, Unsupported> {
         let (mut at, skipped, end) = (header, header + offset, header + bytes);
-        let mut sums = [None; 2];
+        let mut sums = [self.imm(0); 2];
         while at < end {
             if at == skipped {
                 at += 2;
@@ -492,9 +492,9 @@ impl Gen<'_, '_> {
             if let Some(Written { bytes, value, .. }) = written.iter().find(is_here) {
                 // Of eight bytes, both halves.
                 let (low, high) = (self.mask(*value, low_bits(32)), self.shift_right(*value, 32));
-                *sum = Some(self.add_to(*sum, low));
+                *sum = self.b.ins().iadd(*sum, low);
                 if *bytes > 4 {
-                    *sum = Some(self.add_to(*sum, high));
+                    *sum = self.b.ins().iadd(*sum, high);
                 }
                 at += bytes;
                 continue;
@@ -502,16 +502,13 @@ impl Gen<'_, '_> {
             let next = written.iter().map(|it| it.at).filter(|&it| it > at).fold(limit, u32::min);
             let bytes = [4, 2, 1].into_iter().find(|&bytes| at + bytes <= next).ok_or(Unsupported)?;
             let word = self.load_raw_here(at, bytes)?;
-            *sum = Some(self.add_to(*sum, word));
+            *sum = self.b.ins().iadd(*sum, word);
             at += bytes;
         }
+        // Bytes from odd places stand in the other half of a word: with end-around carry that is a shift.
         let [even, odd] = sums;
-        let mut sum = even.ok_or(Unsupported)?;
-        if let Some(odd) = odd {
-            // These bytes stand in the other half of a word: with end-around carry that is a shift.
-            let odd = self.shift_left(odd, 8);
-            sum = self.b.ins().iadd(sum, odd);
-        }
+        let odd = self.shift_left(odd, 8);
+        let mut sum = self.b.ins().iadd(even, odd);
         // 60 bytes add up to less than 2^44, and so to less than 2^29, 2^16 + 2^13, and 2^16.
         for _ in 0..3 {
             let (high, low) = (self.shift_right(sum, 16), self.mask(sum, 0xffff));
@@ -519,12 +516,5 @@ impl Gen<'_, '_> {
         }
         let inverted = self.b.ins().bnot(sum);
         Ok(self.mask(inverted, 0xffff))
-    }
-
-    fn add_to(&mut self, sum: Option<Value>, value: Value) -> Value {
-        match sum {
-            Some(sum) => self.b.ins().iadd(sum, value),
-            None => value,
-        }
     }
 }

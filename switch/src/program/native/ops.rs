@@ -554,19 +554,15 @@ impl Gen<'_, '_> {
     fn table(&mut self, index: usize, run: usize) -> Result<(), Unsupported> {
         let table = &self.program.tables[index];
         let plan = &table.plan;
-        let mut words = vec![None; plan.words];
+        let zero = self.imm(0);
+        let mut words = vec![zero; plan.words];
         for part in &plan.parts {
             let value = self.get(part.slot);
             let value = self.mask(value, part.mask);
             let value = self.shift_left(value, u32::from(part.shift));
             let word = &mut words[usize::from(part.word)];
-            *word = Some(match *word {
-                Some(before) => self.b.ins().bor(before, value),
-                None => value,
-            });
+            *word = self.b.ins().bor(*word, value);
         }
-        let zero = self.imm(0);
-        let words: Vec<Value> = words.into_iter().map(|word| word.unwrap_or(zero)).collect();
         let (row, entry) = match words.as_slice() {
             // It always misses.
             [] if !table.extras => (self.direct(index, types::I64, offset_of!(Direct, rows)), zero),
