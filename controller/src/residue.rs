@@ -5,6 +5,7 @@
 //! is left, and the next choice on the same number is free only as far as the first one left it open.
 
 use crate::hash::PathHash;
+use smallvec::SmallVec;
 
 /// The number that a choice is made by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -39,9 +40,10 @@ struct Known {
     residue: u64,
 }
 
-/// Knowledge about a hash after some choices. Empty: any hash.
+/// Knowledge about a hash after some choices. Empty: any hash. It has no memory of its own for as many selectors as a
+/// fat-tree has tiers: a proof makes millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Residues(Vec<Known>);
+pub struct Residues(SmallVec<[Known; 4]>);
 
 impl Residues {
     /// Returns the indices below `size` that the hash may still choose, each with what is known after it.
@@ -50,10 +52,10 @@ impl Residues {
         let step = gcd(known.modulus, size);
         (known.residue % step..size).step_by(step as usize).filter_map(move |index| {
             let next = meet(known, size, index)?;
-            let mut all = self.clone();
-            all.0.retain(|k| k.selector != selector);
-            all.0.push(next);
-            Some((index as usize, all))
+            let mut all = SmallVec::from_slice(&self.0);
+            all.retain(|k: &mut Known| k.selector != selector);
+            all.push(next);
+            Some((index as usize, Residues(all)))
         })
     }
 
@@ -93,6 +95,10 @@ fn meet(known: Known, size: u64, index: u64) -> Option<Known> {
     if modulus >= space {
         // The number itself is known.
         return (residue % size == index).then_some(known);
+    }
+    if modulus == 1 && size <= space {
+        // Nothing was known.
+        return Some(Known { selector, modulus: size, residue: index });
     }
     let modulus_of_both = modulus / gcd(modulus, size) * size;
     let residue =

@@ -5,7 +5,7 @@ pub(crate) mod walk;
 use crate::compiled::Compiled;
 use crate::hash::{FiveTuple, PathHash};
 use crate::route_table::{Hop, Routes};
-use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
+use crate::topology::{HostIx, Link, LinkIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 use thiserror::Error;
 use walk::for_each_path;
@@ -35,7 +35,7 @@ impl Path {
     /// As the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the propagation delays
     /// plus the time to serialise `payload` (1000 B there) on each link, in one direction only.
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
-        self.links.iter().map(|&ix| link_cost(topology, ix, payload)).sum()
+        self.links.iter().map(|&ix| link_cost(topology.link(ix), payload)).sum()
     }
     /// Returns the lowest rate on the path.
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
@@ -56,8 +56,7 @@ impl Path {
     }
 }
 
-fn link_cost(topology: &Topology, ix: LinkIx, payload: Bytes) -> Time {
-    let link = topology.link(ix);
+fn link_cost(link: &Link, payload: Bytes) -> Time {
     link.delay * 2 + link.rate.tx_time(payload)
 }
 
@@ -142,6 +141,7 @@ impl BaseRtt {
     /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
     pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
         let compiled = Compiled::new(topology, routes);
+        let costs: Vec<Time> = topology.links.iter().map(|link| link_cost(link, payload)).collect();
         let count = compiled.classes.len();
         let mut fabric = vec![vec![Time::ZERO; count]; count];
         for (from, row) in fabric.iter_mut().enumerate() {
@@ -150,7 +150,7 @@ impl BaseRtt {
                     for_each_path(topology, &compiled, from, to, &mut |path| {
                         let out = |hop: &PathHop| topology.switch(hop.switch).link_at(hop.out_port);
                         let links = path.hops.iter().filter_map(out);
-                        *longest = (*longest).max(links.map(|ix| link_cost(topology, ix, payload)).sum());
+                        *longest = (*longest).max(links.map(|ix| costs[ix.0 as usize]).sum());
                         true
                     });
                 }
@@ -160,7 +160,7 @@ impl BaseRtt {
     }
     /// Of one pair.
     pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
-        let cost = |host: HostIx| link_cost(topology, topology.host(host).link, self.payload);
+        let cost = |host: HostIx| link_cost(topology.link(topology.host(host).link), self.payload);
         let class = |host: HostIx| self.class_of[host.0 as usize];
         cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
     }
@@ -169,7 +169,7 @@ impl BaseRtt {
         // The two dearest host links of each class stand for all of its hosts.
         let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
         for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
-            let cost = link_cost(topology, host.link, self.payload);
+            let cost = link_cost(topology.link(host.link), self.payload);
             let [first, second] = &mut dearest[class];
             if cost > *first {
                 (*first, *second) = (cost, *first);
