@@ -152,7 +152,7 @@ pub(crate) struct Row {
     pub entry: u64,
 }
 
-/// What a CRC is made of: it is that of as many zeros, exclusive-or the effects of all bytes.
+/// Parts of a CRC: it is that of as many zeros, exclusive-or the effects of all bytes.
 pub(crate) struct Effects {
     /// By number of zeros.
     pub of_zeros: [u32; Effects::MOST + 1],
