@@ -33,7 +33,7 @@ impl Selector {
 }
 
 /// `number % modulus == residue`.
-#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct Known {
     selector: Selector,
     modulus: u64,
@@ -42,7 +42,7 @@ struct Known {
 
 /// Knowledge about a hash after some choices. Empty: any hash. It has no memory of its own for as many selectors as a
 /// fat-tree has tiers: a proof makes millions.
-#[derive(Clone, Debug, Default, PartialEq, Eq)]
+#[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Residues(SmallVec<[Known; 4]>);
 
 impl Residues {

@@ -1,14 +1,15 @@
 //! Paths of packets through a fabric.
 
+mod base_rtt;
 pub(crate) mod walk;
 
-use crate::compiled::Compiled;
+pub use base_rtt::BaseRtt;
+
 use crate::hash::{FiveTuple, PathHash};
 use crate::route_table::{Hop, Routes};
 use crate::topology::{HostIx, Link, LinkIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 use thiserror::Error;
-use walk::for_each_path;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The path of a packet from one host to another.
@@ -125,68 +126,5 @@ impl Routes {
             }
             Hop::Trees { count } => it.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
         }
-    }
-}
-
-/// Base RTTs of all pairs: for each the longest of the paths that routes allow.
-#[derive(Clone, Debug)]
-pub struct BaseRtt {
-    payload: Bytes,
-    class_of: Vec<usize>,
-    /// From class to class of hosts, without the hosts' own links.
-    fabric: Vec<Vec<Time>>,
-}
-
-impl BaseRtt {
-    /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
-    pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
-        let compiled = Compiled::new(topology, routes);
-        let costs: Vec<Time> = topology.links.iter().map(|link| link_cost(link, payload)).collect();
-        let count = compiled.classes.len();
-        let mut fabric = vec![vec![Time::ZERO; count]; count];
-        for (from, row) in fabric.iter_mut().enumerate() {
-            for (to, longest) in row.iter_mut().enumerate() {
-                if compiled.classes[from].switch != compiled.classes[to].switch {
-                    for_each_path(topology, &compiled, from, to, &mut |path| {
-                        let out = |hop: &PathHop| topology.switch(hop.switch).link_at(hop.out_port);
-                        let links = path.hops.iter().filter_map(out);
-                        *longest = (*longest).max(links.map(|ix| costs[ix.0 as usize]).sum());
-                        true
-                    });
-                }
-            }
-        }
-        BaseRtt { payload, class_of: compiled.class_of, fabric }
-    }
-    /// Of one pair.
-    pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
-        let cost = |host: HostIx| link_cost(topology.link(topology.host(host).link), self.payload);
-        let class = |host: HostIx| self.class_of[host.0 as usize];
-        cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
-    }
-    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
-    pub fn max(&self, topology: &Topology) -> Time {
-        // The two dearest host links of each class stand for all of its hosts.
-        let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
-        for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
-            let cost = link_cost(topology.link(host.link), self.payload);
-            let [first, second] = &mut dearest[class];
-            if cost > *first {
-                (*first, *second) = (cost, *first);
-            } else {
-                *second = cost.max(*second);
-            }
-        }
-        let across = |a: usize, b: usize| match a == b {
-            true => dearest[a][0] + dearest[a][1],
-            false => dearest[a][0] + self.fabric[a][b] + dearest[b][0],
-        };
-        let classes = 0..self.fabric.len();
-        classes
-            .clone()
-            .flat_map(|a| classes.clone().map(move |b| (a, b)))
-            .map(|(a, b)| across(a, b))
-            .max()
-            .unwrap_or(Time::ZERO)
     }
 }

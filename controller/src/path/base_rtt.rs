@@ -1,0 +1,157 @@
+//! Base RTTs, of all pairs of hosts.
+
+use super::link_cost;
+use crate::compiled::{Compiled, Decision};
+use crate::residue::Residues;
+use crate::route_table::Routes;
+use crate::topology::{HostIx, Node, SwitchIx, Topology};
+use std::collections::HashMap;
+use weir_units::{Bytes, Time};
+
+/// Base RTTs of all pairs: for each the longest of the paths that routes allow.
+#[derive(Clone, Debug)]
+pub struct BaseRtt {
+    payload: Bytes,
+    class_of: Vec<usize>,
+    /// From class to class of hosts, without the hosts' own links.
+    fabric: Vec<Vec<Time>>,
+}
+
+impl BaseRtt {
+    /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
+    pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
+        let compiled = Compiled::new(topology, routes);
+        let costs: Vec<Time> = topology.links.iter().map(|link| link_cost(link, payload)).collect();
+        let count = compiled.classes.len();
+        let mut fabric = vec![vec![Time::ZERO; count]; count];
+        for to in 0..count {
+            let (compiled, costs) = (&compiled, costs.as_slice());
+            let mut longest = Longest { topology, compiled, costs, to, known: HashMap::new() };
+            for (row, class) in fabric.iter_mut().zip(&compiled.classes) {
+                row[to] = longest.from(class.switch, &Residues::default());
+            }
+        }
+        BaseRtt { payload, class_of: compiled.class_of, fabric }
+    }
+    /// Of one pair.
+    pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
+        let cost = |host: HostIx| link_cost(topology.link(topology.host(host).link), self.payload);
+        let class = |host: HostIx| self.class_of[host.0 as usize];
+        cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
+    }
+    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
+    pub fn max(&self, topology: &Topology) -> Time {
+        // The two dearest host links of each class stand for all of its hosts.
+        let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
+        for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
+            let cost = link_cost(topology.link(host.link), self.payload);
+            let [first, second] = &mut dearest[class];
+            if cost > *first {
+                (*first, *second) = (cost, *first);
+            } else {
+                *second = cost.max(*second);
+            }
+        }
+        let across = |a: usize, b: usize| match a == b {
+            true => dearest[a][0] + dearest[a][1],
+            false => dearest[a][0] + self.fabric[a][b] + dearest[b][0],
+        };
+        let classes = 0..self.fabric.len();
+        classes
+            .clone()
+            .flat_map(|a| classes.clone().map(move |b| (a, b)))
+            .map(|(a, b)| across(a, b))
+            .max()
+            .unwrap_or(Time::ZERO)
+    }
+}
+
+/// The longest paths to the switch of a class of hosts.
+struct Longest<'a> {
+    topology: &'a Topology,
+    compiled: &'a Compiled,
+    /// By link.
+    costs: &'a [Time],
+    to: usize,
+    /// From each switch, with what is known of a packet's hash there: paths that meet go on alike. It is 0 while a path is
+    /// followed from there, so that a loop ends.
+    known: HashMap<(SwitchIx, Residues), Time>,
+}
+
+impl Longest<'_> {
+    fn from(&mut self, at: SwitchIx, residues: &Residues) -> Time {
+        let compiled = self.compiled;
+        if at == compiled.classes[self.to].switch {
+            return Time::ZERO;
+        }
+        let place = (at, residues.clone());
+        if let Some(&known) = self.known.get(&place) {
+            return known;
+        }
+        self.known.insert(place.clone(), Time::ZERO);
+        let longest = match compiled.decision(at, self.to) {
+            Decision::NoRoute => Time::ZERO,
+            &Decision::Out(port, _) => self.by(at, port, residues),
+            Decision::Choose(selector, ports) => {
+                let choices = residues.choices(*selector, ports.len() as u64);
+                let costs = choices.filter_map(|(index, rest)| Some(self.by(at, ports[index]?, &rest)));
+                costs.max().unwrap_or(Time::ZERO)
+            }
+        };
+        self.known.insert(place, longest);
+        longest
+    }
+
+    fn by(&mut self, at: SwitchIx, port: u16, residues: &Residues) -> Time {
+        let Some((link, end)) = self.topology.peer(at, port) else { return Time::ZERO };
+        let rest = match end.node {
+            Node::Switch(next) => self.from(next, residues),
+            Node::Host(_) => Time::ZERO,
+        };
+        self.costs[link.0 as usize] + rest
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::path::walk::for_each_path;
+    use crate::{Method, routes, topology};
+
+    /// On each fabric, every link has another delay.
+    #[test]
+    fn each_pair_has_the_cost_of_its_longest_path() {
+        let fabrics = [
+            ("{kind: fat-tree, k: 4}", Method::Ecmp),
+            ("{kind: fat-tree, k: 4}", Method::Trees),
+            ("{kind: leaf-spine, spines: 3, leaves: 4, hosts_per_leaf: 2}", Method::Auto),
+            ("{kind: jellyfish, switches: 12, degree: 4, hosts_per_switch: 1, seed: 3}", Method::Auto),
+        ];
+        for (spec, method) in fabrics {
+            let mut topology = topology::build(&serde_yaml::from_str(spec).unwrap()).unwrap();
+            for (number, link) in topology.links.iter_mut().enumerate() {
+                link.delay = Time::from_ns(1_000 + 37 * (number as u64 * 29 % 61));
+            }
+            let routes = routes(&topology, method).unwrap();
+            let compiled = Compiled::new(&topology, &routes);
+            let rtt = BaseRtt::new(&topology, &routes, Bytes::new(1000));
+            let cost = |ix| link_cost(topology.link(ix), Bytes::new(1000));
+            let (mut pairs, mut paths) = (0, 0);
+            for (from, row) in rtt.fabric.iter().enumerate() {
+                for (to, found) in row.iter().enumerate().filter(|(to, _)| *to != from) {
+                    let mut longest = Time::ZERO;
+                    for_each_path(&topology, &compiled, from, to, &mut |path| {
+                        let hops = &path.hops[..path.hops.len() - 1];
+                        let links = hops.iter().map(|hop| topology.peer(hop.switch, hop.out_port).unwrap().0);
+                        longest = longest.max(links.map(cost).sum());
+                        paths += 1;
+                        true
+                    });
+                    assert_eq!(*found, longest, "{spec}: {from} to {to}");
+                    pairs += 1;
+                }
+            }
+            assert!(pairs > 10 && paths > pairs, "{spec}: {paths} paths of {pairs} pairs");
+        }
+    }
+}
