@@ -22,6 +22,7 @@ use crate::routes::{Method, Routes, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
 use p4runtime::p4::v1::{Entity, Update, update};
 use p4runtime::p4info::{Index, Object, P4InfoError};
+use std::borrow::Cow;
 use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, RateCode};
@@ -271,6 +272,51 @@ pub enum PlanError {
     },
 }
 
+/// The plan of a fabric. Each switch's part is made when it is asked for: the parts of all are not in memory at once.
+pub struct Planner<'a> {
+    topology: &'a Topology,
+    routes: Cow<'a, Routes>,
+    options: PlanOptions,
+    p4info: &'a Index,
+}
+
+impl<'a> Planner<'a> {
+    /// For a fabric with one program.
+    ///
+    /// # Errors
+    ///
+    /// The options' target has no form for the routes.
+    pub fn new(
+        topology: &'a Topology,
+        routes: &'a Routes,
+        options: PlanOptions,
+        p4info: &'a Index,
+    ) -> Result<Planner<'a>, PlanError> {
+        let routes = options.target.target().routes(routes)?;
+        Ok(Planner { topology, routes, options, p4info })
+    }
+
+    /// Returns the updates that fill the empty tables of one switch.
+    ///
+    /// # Errors
+    ///
+    /// As [`plan`].
+    pub fn updates(&self, ix: SwitchIx) -> Result<Vec<Update>, PlanError> {
+        let Planner { topology, routes, options, p4info } = self;
+        let encoder = Encoder::new(p4info);
+        let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
+        let mut updates: Vec<Update> =
+            floods(topology, routes, options, p4info, ix)?.into_iter().map(insert).collect();
+        let entries = entries(topology, routes, options, p4info, ix)?;
+        updates.extend(sessions(options, &entries).map(insert));
+        for entry in entries {
+            updates.push(encoder.update(&entry)?);
+        }
+        updates.extend(mirrors(topology, options, ix)?.into_iter().map(insert));
+        Ok(updates)
+    }
+}
+
 /// Returns the updates that fill every switch's empty tables, by switch name.
 ///
 /// # Errors
@@ -283,21 +329,9 @@ pub fn plan(
     options: &PlanOptions,
     p4info: &Index,
 ) -> Result<BTreeMap<String, Vec<Update>>, PlanError> {
-    let encoder = Encoder::new(p4info);
-    let routes = options.target.target().routes(routes)?;
-    let updates = topology.switch_ixs().map(|ix| {
-        let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
-        let mut updates: Vec<Update> =
-            floods(topology, &routes, options, p4info, ix)?.into_iter().map(insert).collect();
-        let entries = entries(topology, &routes, options, p4info, ix)?;
-        updates.extend(sessions(options, &entries).map(insert));
-        for entry in entries {
-            updates.push(encoder.update(&entry)?);
-        }
-        updates.extend(mirrors(topology, options, ix)?.into_iter().map(insert));
-        Ok((topology.switch(ix).name.clone(), updates))
-    });
-    updates.collect()
+    let planner = Planner::new(topology, routes, options.clone(), p4info)?;
+    let part = |ix| Ok((topology.switch(ix).name.clone(), planner.updates(ix)?));
+    topology.switch_ixs().map(part).collect()
 }
 
 /// Returns the content that every switch should have and the order in which it may be written, by switch name.

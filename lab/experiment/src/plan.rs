@@ -6,7 +6,9 @@ use crate::{Experiment, Scheme};
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
-use weir_controller::plan::{PlanOptions, plan};
+use std::fmt::Display;
+use weir_controller::plan::{PlanOptions, Planner};
+use weir_controller::topology::SwitchIx;
 use weir_controller::{BaseRtt, Routes};
 use weir_host::law::{CongestionLaw, PortLaw};
 use weir_host::scheme::TelemetryOn;
@@ -19,30 +21,57 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
     experiment.spec.transport.base_rtt.unwrap_or_else(longest)
 }
 
-/// Returns what the controller writes into every switch, by name. `tick` is that of the switches' clock.
-///
-/// # Errors
-///
-/// If a port cannot hold a scheme's parameters, or the program lacks an object that the plan or the file's entries
-/// name.
-pub fn updates(
-    experiment: &Experiment,
-    scheme: &Scheme,
-    routes: &Routes,
-    base_rtt: Time,
-    tick: Time,
-    p4info: &Index,
-) -> Result<BTreeMap<String, Vec<Update>>, Error> {
-    let refused = |why: String| Error::Input(format!("plan: {why}"));
-    let options = options(experiment, scheme, base_rtt, tick).map_err(|error| refused(error.to_string()))?;
-    let options = PlanOptions { without_routes: experiment.brings_routes(p4info), ..options };
-    let topology = &experiment.topology;
-    let mut updates = plan(topology, routes, &options, p4info).map_err(|error| refused(error.to_string()))?;
-    for ix in topology.switch_ixs() {
-        let further = experiment.further_updates(ix, p4info).map_err(refused)?;
-        updates.entry(topology.switch(ix).name.clone()).or_default().extend(further);
+/// What the controller writes into the tables of switches while a scheme runs.
+pub struct Tables<'e> {
+    experiment: &'e Experiment,
+    planner: Planner<'e>,
+    p4info: &'e Index,
+}
+
+impl<'e> Tables<'e> {
+    /// `tick` is that of the switches' clock.
+    ///
+    /// # Errors
+    ///
+    /// If a port cannot hold a scheme's parameters.
+    pub fn new(
+        experiment: &'e Experiment,
+        scheme: &Scheme,
+        routes: &'e Routes,
+        base_rtt: Time,
+        tick: Time,
+        p4info: &'e Index,
+    ) -> Result<Tables<'e>, Error> {
+        let options = options(experiment, scheme, base_rtt, tick).map_err(refused)?;
+        let options = PlanOptions { without_routes: experiment.brings_routes(p4info), ..options };
+        let planner = Planner::new(&experiment.topology, routes, options, p4info).map_err(refused)?;
+        Ok(Tables { experiment, planner, p4info })
     }
-    Ok(updates)
+
+    /// Returns what is written into one switch.
+    ///
+    /// # Errors
+    ///
+    /// If the program lacks an object that the plan or the file's entries name.
+    pub fn of(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
+        let mut updates = self.planner.updates(ix).map_err(refused)?;
+        updates.extend(self.experiment.further_updates(ix, self.p4info).map_err(refused)?);
+        Ok(updates)
+    }
+
+    /// Returns what is written into every switch, by name.
+    ///
+    /// # Errors
+    ///
+    /// As [`Tables::of`].
+    pub fn of_all(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
+        let topology = &self.experiment.topology;
+        topology.switch_ixs().map(|ix| Ok((topology.switch(ix).name.clone(), self.of(ix)?))).collect()
+    }
+}
+
+fn refused(why: impl Display) -> Error {
+    Error::Input(format!("plan: {why}"))
 }
 
 /// Returns the options of the tables besides routes while `scheme` runs.

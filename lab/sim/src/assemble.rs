@@ -5,13 +5,12 @@
 use crate::network::Network;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
-use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_controller::Routes;
 use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::{HostIx, SwitchIx};
 use weir_experiment::backend::Error;
-use weir_experiment::plan::{base_rtt, updates};
+use weir_experiment::plan::{Tables, base_rtt};
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, Scheme};
 use weir_host::{Host, HostConfig};
@@ -88,12 +87,12 @@ impl<'e> Blueprint<'e> {
     /// If there is no plan, or the switch refuses an entry.
     pub fn fill(&self, ix: SwitchIx, switch: &mut Switch) -> Result<(), Error> {
         let name = &self.experiment.topology.switch(ix).name;
-        self.write(name, &self.updates()?.remove(name).unwrap_or_default(), switch)
+        self.write(name, &self.tables()?.of(ix)?, switch)
     }
 
-    fn updates(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
+    fn tables(&self) -> Result<Tables<'_>, Error> {
         let tick = clock(self.base_rtt).time(1);
-        updates(self.experiment, self.scheme, self.routes, self.base_rtt, tick, &self.p4info)
+        Tables::new(self.experiment, self.scheme, self.routes, self.base_rtt, tick, &self.p4info)
     }
 
     fn write(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
@@ -104,12 +103,12 @@ impl<'e> Blueprint<'e> {
 
     fn switches(&self) -> Result<Vec<Switch>, Error> {
         let topology = &self.experiment.topology;
-        let mut updates = self.updates()?;
+        let tables = self.tables()?;
         let mut switches = Vec::with_capacity(topology.switches.len());
         for ix in topology.switch_ixs() {
             let name = &topology.switch(ix).name;
             let mut switch = self.bare_switch(ix)?;
-            self.write(name, &updates.remove(name).unwrap_or_default(), &mut switch)?;
+            self.write(name, &tables.of(ix)?, &mut switch)?;
             switches.push(switch);
         }
         Ok(switches)

@@ -22,7 +22,7 @@ use weir_experiment::backend::{Backend, Error, Observer, Outcome, Progress};
 use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
 use weir_experiment::file::FaultSpec;
 use weir_experiment::paths;
-use weir_experiment::plan::{base_rtt, updates};
+use weir_experiment::plan::{Tables, base_rtt};
 use weir_experiment::results::file_name;
 use weir_experiment::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_experiment::{Experiment, Scheme};
@@ -256,8 +256,8 @@ impl Testbed<'_> {
         p4info: &Index,
     ) -> Result<(), Error> {
         let base_rtt = base_rtt(self.experiment, self.routes);
-        let updates = updates(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
-        let updates = updates.map_err(Error::input)?;
+        let tables = Tables::new(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
+        let updates = tables.and_then(|tables| tables.of_all()).map_err(Error::input)?;
         let p4info = p4info::parse(&artifact.p4info).map_err(Error::work)?;
         let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Error::work)?;
         controller.install(program, updates)
