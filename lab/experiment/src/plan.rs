@@ -21,7 +21,7 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
     experiment.spec.transport.base_rtt.unwrap_or_else(longest)
 }
 
-/// What the controller writes into the tables of switches while a scheme runs.
+/// Contents of the tables of switches while a scheme runs, as the controller writes them.
 pub struct Tables<'e> {
     experiment: &'e Experiment,
     planner: Planner<'e>,
