@@ -216,3 +216,36 @@ pub(crate) const DROP: u64 = 3;
 pub(crate) const MULTICAST: u64 = 5;
 /// The frame is put together.
 pub(crate) const SEND: u64 = 4;
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn find(form: Recent, words: &[u64], key: u64) -> Option<u64> {
+        form.places(key).into_iter().find_map(|place| match form {
+            Recent::Narrow => {
+                (words[place] >> Recent::NARROW_BITS == key).then_some(words[place] & u64::from(u32::MAX))
+            }
+            Recent::Wide => (words[place] == key).then_some(words[place + 1]),
+        })
+    }
+
+    #[test]
+    fn the_last_two_keys_of_each_place_are_known() {
+        for form in [Recent::Narrow, Recent::Wide] {
+            let mut words = [0; Recent::WORDS];
+            form.clear(&mut words);
+            assert!((0..1_000).all(|key| find(form, &words, key).is_none()));
+            let same: Vec<u64> = (0..10_000).filter(|key| form.places(*key) == form.places(0)).collect();
+            for (at, key) in same.iter().enumerate() {
+                form.put(&mut words, *key, at as u32);
+                assert_eq!(find(form, &words, *key), Some(at as u64));
+                let is_known = |at: &usize| find(form, &words, same[*at]).is_some();
+                let known: Vec<usize> = (0..same.len()).filter(is_known).collect();
+                assert_eq!(known, (at.saturating_sub(1)..=at).collect::<Vec<_>>());
+            }
+            form.clear(&mut words);
+            assert!((0..10_000).all(|key| find(form, &words, key).is_none()));
+        }
+    }
+}
