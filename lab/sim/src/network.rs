@@ -410,10 +410,16 @@ impl Network {
 
     /// Looks at everything. Nothing may happen meanwhile.
     pub fn view(&self) -> View<'_> {
-        let mut processes: Vec<_> = self.processes.iter().map(lock).collect();
-        processes.iter_mut().for_each(|process| self.take_mail(process, &mut self.worker()));
-        processes.iter_mut().for_each(|process| self.settle(process));
-        View { network: self, processes }
+        let mut view = self.glance();
+        view.processes_mut().for_each(|process| self.take_mail(process, &mut self.worker()));
+        view.processes_mut().for_each(|process| self.settle(process));
+        view
+    }
+
+    /// Looks at everything, but frames between processes are on their wires only once these run: samples are taken often,
+    /// and handing the frames over would be this thread's work.
+    pub fn glance(&self) -> View<'_> {
+        View { network: self, processes: self.processes.iter().map(lock).collect() }
     }
 
     /// Lets the next event of all happen, if it is before `end`, and returns the switch where it was, if it was at one. For

@@ -567,7 +567,7 @@ impl<'e> SchemeRun<'e> {
     fn sample(&mut self, now: Time, network: &Network) {
         let interval = self.experiment.spec.observe.interval;
         self.agenda.push(now + interval, Event::Sample, now);
-        let network = &network.view();
+        let network = &network.glance();
         if now >= self.window_start {
             for flow in self.flows.all_active_mut() {
                 let view = view(flow, network);
@@ -591,12 +591,11 @@ impl<'e> SchemeRun<'e> {
         if self.now - self.searched < DEADLOCK_INTERVAL || !self.changes.is_over() {
             return false;
         }
-        let network = network.view();
-        if network.pauses_held() <= 0 {
+        if network.glance().pauses_held() <= 0 {
             return false;
         }
         self.searched = self.now;
-        let found = deadlock::find(&network);
+        let found = deadlock::find(&network.view());
         self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
     }
