@@ -8,7 +8,7 @@
 //! but the helpers below changes while the code runs. Code that moves the frame into the free bytes in front of it says how
 //! many it took, and a helper that moves it hands the new address out; none changes the number of slots, cells or rows. The
 //! addresses of entries and rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no
-//! packet changes one. What a CRC is made of is static, and code finds it by a byte. The address that code passes to a helper
+//! packet changes one. The parts of a CRC are static, and code finds them by a byte. The address that code passes to a helper
 //! is the one that it was called with, that of the [`Call`], and no reference to the call is used while a helper has one.
 
 #![allow(unsafe_code)]
