@@ -80,7 +80,6 @@ fn kinds<'a>(schema: &'a Value, definition: &str) -> impl Iterator<Item = &'a Va
 }
 
 const HEADING: &str = "\
-<!-- long: a reference of every key, written by a program -->
 # Keys of an experiment file
 
 `weir schema --markdown` writes this page from the types that read the file, and `weir schema` the JSON Schema for editors:

@@ -54,7 +54,6 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 const HEADING: &str = "\
-<!-- long: the help of every command, written by a program -->
 # Command line
 
 `weir man --markdown` writes this page from the help that `weir COMMAND --help` prints. The keys of experiment files, which
