@@ -3,7 +3,7 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use p4runtime::p4info::Index;
 use weir_controller::topology::{FatTree, TopologySpec, build};
-use weir_controller::{BaseRtt, Method, PlanOptions, plan, routes, verify};
+use weir_controller::{BaseRtt, PlanOptions, RoutingMethod, plan, routes, verify};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn fabric(c: &mut Criterion) {
@@ -17,11 +17,11 @@ fn fabric(c: &mut Criterion) {
     });
     let index = Index::from_text(include_str!("../../p4src/build/fncc.p4info.txtpb")).expect("p4c's output");
     let topology = build(&spec).expect("a fat-tree");
-    let routed = routes(&topology, Method::Ecmp).expect("symmetric");
+    let routed = routes(&topology, RoutingMethod::Ecmp).expect("symmetric");
     let mut group = c.benchmark_group("fat-tree k=16");
     group.sample_size(10);
     group.bench_function("build", |b| b.iter(|| build(&spec)));
-    group.bench_function("routes and their proof", |b| b.iter(|| routes(&topology, Method::Auto)));
+    group.bench_function("routes and their proof", |b| b.iter(|| routes(&topology, RoutingMethod::Auto)));
     group.bench_function("proof", |b| b.iter(|| verify(&topology, &routed)));
     group.bench_function("base RTTs", |b| b.iter(|| BaseRtt::new(&topology, &routed, Bytes::new(1000))));
     group.bench_function("plan", |b| b.iter(|| plan(&topology, &routed, &PlanOptions::default(), &index)));

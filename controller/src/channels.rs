@@ -12,14 +12,14 @@
 use crate::deflect::{candidates, ports};
 use crate::plan::{DATA_PRIORITY, EscapeClass, escape_classes};
 use crate::profile::{DeflectionConfig, MAX_DEFLECTIONS};
-use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 
 /// The priority classes that PFC knows.
-const CLASSES: usize = 8;
+const PFC_CLASSES: usize = 8;
 
 /// The result of the proof, and its extent.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -32,11 +32,11 @@ pub struct ChannelProof {
 
 /// A cycle: each channel depends on the next, and the last on the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ChannelCycle(Vec<ChannelName>);
+pub struct ChannelCycle(Vec<ChannelId>);
 
 /// An egress port of a switch and a class.
 #[derive(Clone, Debug, PartialEq, Eq)]
-struct ChannelName {
+struct ChannelId {
     switch: String,
     port: u16,
     class: u8,
@@ -52,7 +52,7 @@ impl ChannelCycle {
 impl fmt::Display for ChannelCycle {
     /// `s1:3 (class 0) -> s4:1 (class 0) -> s1:3 (class 0)`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-        for (n, ChannelName { switch, port, class }) in self.0.iter().chain(self.0.first()).enumerate() {
+        for (n, ChannelId { switch, port, class }) in self.0.iter().chain(self.0.first()).enumerate() {
             let arrow = if n == 0 { "" } else { " -> " };
             write!(f, "{arrow}{switch}:{port} (class {class})")?;
         }
@@ -74,13 +74,13 @@ pub fn verify_channels(
     let deflects = deflection.map(|config| {
         // A plan with more is refused.
         let tokens = config.tokens.min(MAX_DEFLECTIONS);
-        Deflects { tokens, at_hosts: config.at_hosts, classes: escape_classes(tokens).collect() }
+        DeflectionModel { tokens, at_hosts: config.at_hosts, classes: escape_classes(tokens).collect() }
     });
     prove(topology, routes, deflects.as_ref())
 }
 
 /// The deflection of packets.
-struct Deflects {
+struct DeflectionModel {
     /// Deflections that a packet is allowed.
     tokens: u8,
     at_hosts: bool,
@@ -91,9 +91,9 @@ struct Deflects {
 fn prove(
     topology: &Topology,
     routes: &Routes,
-    deflects: Option<&Deflects>,
+    deflects: Option<&DeflectionModel>,
 ) -> Result<ChannelProof, ChannelCycle> {
-    let mut walk = Walk::new(topology, routes, deflects);
+    let mut walk = ChannelWalk::new(topology, routes, deflects);
     for rack in topology.switch_ixs() {
         let Some(&host) = topology.switch(rack).hosts.first() else { continue };
         // Switches treat all hosts of a rack alike but for its own.
@@ -108,7 +108,7 @@ fn prove(
 /// Returns the number of trees to a destination; 1 if packets to it follow no trees.
 fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
     let count = |it: &SwitchRoutes| match it.lookup(destination) {
-        Some((_, Hop::Trees { count })) => usize::from(count),
+        Some((_, NextHop::Trees { count })) => usize::from(count),
         _ => 1,
     };
     routes.switches.iter().map(count).max().unwrap_or(1)
@@ -116,26 +116,30 @@ fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
 
 /// A packet that arrived at a switch.
 #[derive(Clone, Copy)]
-struct Place {
+struct PacketState {
     at: SwitchIx,
     in_port: u16,
     /// The channel by which it came; `None` from a host.
-    came_by: Option<usize>,
+    arrival_channel: Option<usize>,
     /// Number of deflections so far.
     deflected: u8,
 }
 
-struct Walk<'a> {
+struct ChannelWalk<'a> {
     topology: &'a Topology,
     routes: &'a Routes,
-    deflects: Option<&'a Deflects>,
+    deflects: Option<&'a DeflectionModel>,
     /// Ports to which each port's packets may be deflected.
     candidates: BTreeMap<(SwitchIx, u16), Vec<u16>>,
-    graph: Graph<'a>,
+    graph: ChannelDependencyGraph<'a>,
 }
 
-impl<'a> Walk<'a> {
-    fn new(topology: &'a Topology, routes: &'a Routes, deflects: Option<&'a Deflects>) -> Walk<'a> {
+impl<'a> ChannelWalk<'a> {
+    fn new(
+        topology: &'a Topology,
+        routes: &'a Routes,
+        deflects: Option<&'a DeflectionModel>,
+    ) -> ChannelWalk<'a> {
         let mut deflected_to = BTreeMap::new();
         for at in topology.switch_ixs() {
             let Some(deflects) = deflects else { break };
@@ -144,18 +148,24 @@ impl<'a> Walk<'a> {
                 deflected_to.insert((at, port), candidates(topology, routes, at, port));
             }
         }
-        Walk { topology, routes, deflects, candidates: deflected_to, graph: Graph::new(topology) }
+        ChannelWalk {
+            topology,
+            routes,
+            deflects,
+            candidates: deflected_to,
+            graph: ChannelDependencyGraph::new(topology),
+        }
     }
 
     /// Follows all packets to one destination, by one tree if their path is a tree's.
     fn follow(&mut self, destination: Ipv4Addr, tree: usize) {
-        let onward: Vec<Vec<u16>> = self
+        let next_ports: Vec<Vec<u16>> = self
             .topology
             .switch_ixs()
             .map(|at| {
                 let here = self.routes.of(at);
                 match here.lookup(destination) {
-                    Some((_, Hop::Trees { .. })) => here
+                    Some((_, NextHop::Trees { .. })) => here
                         .trees
                         .get(tree)
                         .and_then(|tree| tree.get(&destination))
@@ -169,16 +179,21 @@ impl<'a> Walk<'a> {
         let levels = self.deflects.map_or(0, |it| usize::from(it.tokens)) + 1;
         let mut seen = vec![false; self.graph.channels() * levels];
         let racks = self.topology.switch_ixs().filter(|&at| !self.topology.switch(at).hosts.is_empty());
-        let start = |at| Place { at, in_port: HOST_PORT, came_by: None, deflected: 0 };
-        let mut stack: Vec<Place> = racks.map(start).collect();
+        let start = |at| PacketState { at, in_port: HOST_PORT, arrival_channel: None, deflected: 0 };
+        let mut stack: Vec<PacketState> = racks.map(start).collect();
         while let Some(place) = stack.pop() {
-            for &port in &onward[place.at.0 as usize] {
-                for (by, class, deflected) in self.choices(place, port) {
-                    let Some((channel, end)) = self.graph.leave(place.at, by, class) else { continue };
-                    self.graph.depend(place.came_by, channel);
+            for &port in &next_ports[place.at.0 as usize] {
+                for (by, class, deflected) in self.next_channels(place, port) {
+                    let Some((channel, end)) = self.graph.channel_out(place.at, by, class) else { continue };
+                    self.graph.add_dependency(place.arrival_channel, channel);
                     let Node::Switch(at) = end.node else { continue };
                     if !std::mem::replace(&mut seen[channel * levels + usize::from(deflected)], true) {
-                        stack.push(Place { at, in_port: end.port, came_by: Some(channel), deflected });
+                        stack.push(PacketState {
+                            at,
+                            in_port: end.port,
+                            arrival_channel: Some(channel),
+                            deflected,
+                        });
                     }
                 }
             }
@@ -187,9 +202,10 @@ impl<'a> Walk<'a> {
 
     /// Returns the ports by which a packet may leave whose tables say `port`, with the class in which it waits there
     /// and how often it was deflected then.
-    fn choices(&self, place: Place, port: u16) -> Vec<(u16, u8, u8)> {
-        let Place { at, in_port, deflected, .. } = place;
-        let class_of = |deflects: &Deflects| deflects.classes[usize::from(deflects.tokens - deflected)];
+    fn next_channels(&self, place: PacketState, port: u16) -> Vec<(u16, u8, u8)> {
+        let PacketState { at, in_port, deflected, .. } = place;
+        let class_of =
+            |deflects: &DeflectionModel| deflects.classes[usize::from(deflects.tokens - deflected)];
         let stays = match self.deflects {
             Some(deflects) if deflected > 0 => class_of(deflects).escape,
             _ => DATA_PRIORITY,
@@ -209,8 +225,8 @@ impl<'a> Walk<'a> {
     }
 }
 
-/// Channels and what they depend on. A channel's number is that of its direction times [`CLASSES`], and its class.
-struct Graph<'a> {
+/// Channels and what they depend on. A channel's number is that of its direction times [`PFC_CLASSES`], and its class.
+struct ChannelDependencyGraph<'a> {
     topology: &'a Topology,
     /// The number of the first direction that leaves each switch; its ports follow.
     first: Vec<usize>,
@@ -220,8 +236,8 @@ struct Graph<'a> {
     depends: Vec<Vec<u64>>,
 }
 
-impl<'a> Graph<'a> {
-    fn new(topology: &'a Topology) -> Graph<'a> {
+impl<'a> ChannelDependencyGraph<'a> {
+    fn new(topology: &'a Topology) -> ChannelDependencyGraph<'a> {
         let mut directions = 0;
         let first = topology.switches.iter().map(|switch| {
             let last = switch.ports().map(|(port, _)| usize::from(port)).max().unwrap_or(0);
@@ -230,8 +246,8 @@ impl<'a> Graph<'a> {
             first
         });
         let first = first.collect();
-        let channels = directions * CLASSES;
-        Graph {
+        let channels = directions * PFC_CLASSES;
+        ChannelDependencyGraph {
             topology,
             first,
             directions,
@@ -241,25 +257,30 @@ impl<'a> Graph<'a> {
     }
 
     fn channels(&self) -> usize {
-        self.directions * CLASSES
+        self.directions * PFC_CLASSES
     }
 
     /// Returns the channel from a switch by this port in this class, and where it ends; `None` if it ends at a host,
     /// where no packet waits.
-    fn leave(&mut self, at: SwitchIx, port: u16, class: u8) -> Option<(usize, crate::topology::Endpoint)> {
+    fn channel_out(
+        &mut self,
+        at: SwitchIx,
+        port: u16,
+        class: u8,
+    ) -> Option<(usize, crate::topology::Endpoint)> {
         let (_, end) = self.topology.peer(at, port)?;
         if let Node::Host(_) = end.node {
             return None;
         }
-        let channel = (self.first[at.0 as usize] + usize::from(port)) * CLASSES + usize::from(class);
+        let channel = (self.first[at.0 as usize] + usize::from(port)) * PFC_CLASSES + usize::from(class);
         self.used[channel] = true;
         Some((channel, end))
     }
 
     /// A packet that came by one channel may wait for the other.
-    fn depend(&mut self, came_by: Option<usize>, on: usize) {
+    fn add_dependency(&mut self, came_by: Option<usize>, on: usize) {
         let Some(came_by) = came_by else { return };
-        let bit = on - self.first[self.end_of(came_by).0 as usize] * CLASSES;
+        let bit = on - self.first[self.end_of(came_by).0 as usize] * PFC_CLASSES;
         let bits = &mut self.depends[came_by];
         if bits.len() <= bit / 64 {
             bits.resize(bit / 64 + 1, 0);
@@ -269,7 +290,7 @@ impl<'a> Graph<'a> {
 
     /// Returns the switch and port that a channel leaves by.
     fn start_of(&self, channel: usize) -> (SwitchIx, u16) {
-        let direction = channel / CLASSES;
+        let direction = channel / PFC_CLASSES;
         let switch = self.first.partition_point(|&first| first <= direction) - 1;
         (SwitchIx(switch as u32), (direction - self.first[switch]) as u16)
     }
@@ -285,7 +306,7 @@ impl<'a> Graph<'a> {
 
     /// Returns the channels that one depends on.
     fn dependencies(&self, channel: usize) -> impl Iterator<Item = usize> + '_ {
-        let base = self.first[self.end_of(channel).0 as usize] * CLASSES;
+        let base = self.first[self.end_of(channel).0 as usize] * PFC_CLASSES;
         let words = self.depends[channel].iter().enumerate();
         words.flat_map(move |(n, &word)| {
             (0..64).filter(move |bit| word >> bit & 1 == 1).map(move |bit| base + n * 64 + bit)
@@ -295,22 +316,22 @@ impl<'a> Graph<'a> {
     /// Takes away channels that depend on nothing until none is left, or only those that depend on a cycle.
     fn check(&self) -> Result<ChannelProof, ChannelCycle> {
         let all = || (0..self.channels()).filter(|&channel| self.used[channel]);
-        let mut waiting = vec![0; self.channels()];
+        let mut out_degree = vec![0; self.channels()];
         let mut dependents = vec![Vec::new(); self.channels()];
         for channel in all() {
             for on in self.dependencies(channel) {
-                waiting[channel] += 1;
+                out_degree[channel] += 1;
                 dependents[on].push(channel);
             }
         }
-        let proof = ChannelProof { channels: all().count(), dependencies: waiting.iter().sum() };
-        let mut free: Vec<usize> = all().filter(|&channel| waiting[channel] == 0).collect();
+        let proof = ChannelProof { channels: all().count(), dependencies: out_degree.iter().sum() };
+        let mut free: Vec<usize> = all().filter(|&channel| out_degree[channel] == 0).collect();
         let mut left = proof.channels;
         while let Some(channel) = free.pop() {
             left -= 1;
             for &dependent in &dependents[channel] {
-                waiting[dependent] -= 1;
-                if waiting[dependent] == 0 {
+                out_degree[dependent] -= 1;
+                if out_degree[dependent] == 0 {
                     free.push(dependent);
                 }
             }
@@ -318,8 +339,8 @@ impl<'a> Graph<'a> {
         if left == 0 {
             return Ok(proof);
         }
-        let next = |channel: usize| self.dependencies(channel).find(|&on| waiting[on] > 0);
-        let mut path: Vec<usize> = all().find(|&channel| waiting[channel] > 0).into_iter().collect();
+        let next = |channel: usize| self.dependencies(channel).find(|&on| out_degree[on] > 0);
+        let mut path: Vec<usize> = all().find(|&channel| out_degree[channel] > 0).into_iter().collect();
         while let Some(on) = path.last().copied().and_then(next) {
             if let Some(begins) = path.iter().position(|&channel| channel == on) {
                 path.drain(..begins);
@@ -329,8 +350,8 @@ impl<'a> Graph<'a> {
         }
         let name = |channel: usize| {
             let (switch, port) = self.start_of(channel);
-            let class = (channel % CLASSES) as u8;
-            ChannelName { switch: self.topology.switch(switch).name.clone(), port, class }
+            let class = (channel % PFC_CLASSES) as u8;
+            ChannelId { switch: self.topology.switch(switch).name.clone(), port, class }
         };
         Err(ChannelCycle(path.into_iter().map(name).collect()))
     }
@@ -339,7 +360,7 @@ impl<'a> Graph<'a> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::routes::{Method, routes};
+    use crate::routes::{RoutingMethod, routes};
     use crate::topology::build;
 
     fn fabric(yaml: &str) -> Topology {
@@ -351,26 +372,26 @@ mod tests {
 
     /// As switches did it before: the class changed behind the switch that took the last token, so that packets with tokens
     /// left turned down and up again in the class of data.
-    fn last_token_escapes(tokens: u8) -> Deflects {
+    fn last_token_escapes(tokens: u8) -> DeflectionModel {
         let rule = |left| EscapeClass {
             tokens: left,
             escape: if left == 0 { 2 } else { DATA_PRIORITY },
             detour: DATA_PRIORITY,
         };
-        Deflects { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
     }
 
     /// One class for a deflected packet from its deflection on.
-    fn one_escape_class(tokens: u8) -> Deflects {
+    fn one_escape_class(tokens: u8) -> DeflectionModel {
         let rule = |left| EscapeClass { tokens: left, escape: 2, detour: 2 };
-        Deflects { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
+        DeflectionModel { tokens, at_hosts: false, classes: (0..=tokens).map(rule).collect() }
     }
 
     #[test]
     fn a_class_that_changes_with_the_last_token_has_a_cycle() {
         for yaml in [LEAF_SPINE, FAT_TREE] {
             let topology = fabric(yaml);
-            let routes = routes(&topology, Method::Ecmp).unwrap();
+            let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
             for tokens in [2, 4] {
                 let cycle = prove(&topology, &routes, Some(&last_token_escapes(tokens))).unwrap_err();
                 assert!(
@@ -387,7 +408,7 @@ mod tests {
     fn one_class_from_the_deflection_on_has_a_cycle() {
         for yaml in [LEAF_SPINE, FAT_TREE] {
             let topology = fabric(yaml);
-            let routes = routes(&topology, Method::Ecmp).unwrap();
+            let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
             let cycle = prove(&topology, &routes, Some(&one_escape_class(1))).unwrap_err();
             assert!(cycle.classes().all(|class| class == 2), "{yaml}: {cycle}");
         }
@@ -396,7 +417,7 @@ mod tests {
     #[test]
     fn a_cycle_is_named_link_by_link() {
         let topology = fabric(LEAF_SPINE);
-        let routes = routes(&topology, Method::Ecmp).unwrap();
+        let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
         let cycle = prove(&topology, &routes, Some(&one_escape_class(1))).unwrap_err();
         let hops = &cycle.0;
         for (channel, next) in hops.iter().zip(hops.iter().cycle().skip(1)) {

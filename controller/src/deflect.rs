@@ -4,7 +4,7 @@
 //! behind the port leads straight back: at a switch that goes down to a rack, the spines above it mostly have no
 //! other path to that rack.
 
-use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 
@@ -28,7 +28,7 @@ pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16)
     let leads_on = |next: SwitchIx| {
         behind.iter().all(|&host| {
             topology.host(host).switch == next
-                || leads_elsewhere(topology, routes, (at, port), next, topology.host(host).ip)
+                || has_alternate_path(topology, routes, (at, port), next, topology.host(host).ip)
         })
     };
     others.filter(|next| leads_on(next.switch)).map(|next| next.port).collect()
@@ -36,7 +36,7 @@ pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16)
 
 /// Returns whether a packet for `dst` that left `at` for `next`, instead of leaving by `port`, can continue from there
 /// without returning at once.
-fn leads_elsewhere(
+fn has_alternate_path(
     topology: &Topology,
     routes: &Routes,
     (at, port): (SwitchIx, u16),
@@ -48,7 +48,7 @@ fn leads_elsewhere(
         peer.is_some_and(|node| node != Node::Switch(at))
     };
     let (here, there) = (routes.of(at), routes.of(next));
-    if let Some((_, Hop::Trees { .. })) = here.lookup(dst) {
+    if let Some((_, NextHop::Trees { .. })) = here.lookup(dst) {
         // The packet stays with its tree.
         let mut trees = here.trees.iter().zip(&there.trees).filter(|(tree, _)| tree.get(&dst) == Some(&port));
         return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out| on(out)));
@@ -59,9 +59,11 @@ fn leads_elsewhere(
 /// Returns all ports by which a switch may send to a host.
 pub(crate) fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
     match it.lookup(dst) {
-        Some((_, Hop::Deliver { port, .. } | Hop::Via { port })) => vec![port],
-        Some((_, Hop::Spread { group, .. })) => it.groups.get(&group).cloned().unwrap_or_default(),
-        Some((_, Hop::Trees { .. })) => it.trees.iter().filter_map(|tree| tree.get(&dst).copied()).collect(),
+        Some((_, NextHop::Deliver { port, .. } | NextHop::Via { port })) => vec![port],
+        Some((_, NextHop::Ecmp { group, .. })) => it.groups.get(&group).cloned().unwrap_or_default(),
+        Some((_, NextHop::Trees { .. })) => {
+            it.trees.iter().filter_map(|tree| tree.get(&dst).copied()).collect()
+        }
         None => Vec::new(),
     }
 }

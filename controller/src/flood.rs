@@ -14,7 +14,7 @@ use weir_units::{Bandwidth, Bytes, Ratio};
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloodConfig {
     /// In the long run, of its rate.
-    pub share: Ratio,
+    pub rate_share: Ratio,
     /// At once.
     pub burst: Bytes,
 }
@@ -23,12 +23,12 @@ impl Default for FloodConfig {
     /// A hundredth, which is what policies may cost a fabric; and some hundred packets, what many hosts say at once when
     /// they hear something new.
     fn default() -> FloodConfig {
-        FloodConfig { share: Ratio::new(0.01).unwrap_or_default(), burst: Bytes::from_kb(64) }
+        FloodConfig { rate_share: Ratio::new(0.01).unwrap_or_default(), burst: Bytes::from_kb(64) }
     }
 }
 
 /// The least burst of every host: two of the longest POLICY packets, headers included.
-const LEAST_BURST: u64 = 2 * 1_090;
+const MIN_BURST_BYTES: u64 = 2 * 1_090;
 
 impl FloodConfig {
     /// Returns bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at
@@ -38,8 +38,8 @@ impl FloodConfig {
     /// switches drops what ports to hosts have taken in: a host that floods takes nothing from the others.
     pub(crate) fn meter(&self, topology: &Topology, link: LinkIx) -> (u64, u64) {
         let hosts = topology.hosts.len().max(1) as u64;
-        let bytes = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.share.get()) as u64;
-        let burst = (self.burst.get() / hosts).max(LEAST_BURST);
+        let bytes = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.rate_share.get()) as u64;
+        let burst = (self.burst.get() / hosts).max(MIN_BURST_BYTES);
         if topology.is_fabric_link(link) {
             return (bytes(topology.link(link).rate).max(hosts), burst * hosts);
         }
@@ -58,12 +58,12 @@ pub(crate) fn set_tree(
     for (ix, it) in topology.switch_ixs().zip(switches) {
         let of_tree = |link| !topology.is_fabric_link(link) || tree.contains(&link);
         let ports = topology.switch(ix).ports().filter(|(_, link)| of_tree(*link)).map(|(port, _)| port);
-        it.flood = all_others(&ports.collect());
+        it.flood = other_ports(&ports.collect());
     }
 }
 
 /// Returns for each of these ports all the others; nothing if there are no others.
-fn all_others(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
+fn other_ports(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
     let others = |port| ports.iter().copied().filter(|&other| other != port).collect();
     ports.iter().filter(|_| ports.len() > 1).map(|&port| (port, others(port))).collect()
 }
@@ -84,7 +84,7 @@ pub struct FloodProof {
 pub enum FloodFault {
     /// A host can neither send nor receive POLICY packets, since its port is not part of the tree.
     #[error("{host} is not on the flooding tree: {switch} does not flood out of its port {port}")]
-    Deaf {
+    HostNotOnTree {
         /// The host.
         host: String,
         /// Its switch.
@@ -96,7 +96,7 @@ pub enum FloodFault {
     #[error(
         "{switch}: packets from port {port} are flooded to {found:?}, the tree's other ports are {others:?}"
     )]
-    NotAllOthers {
+    WrongPortSet {
         /// The switch.
         switch: String,
         /// The port.
@@ -108,7 +108,7 @@ pub enum FloodFault {
     },
     /// A switch floods out of a port where there is no device, or one that does not accept the packet.
     #[error("{switch} floods out of port {port}, where no device accepts the packet")]
-    Astray {
+    DeadEnd {
         /// The switch.
         switch: String,
         /// The port.
@@ -116,7 +116,7 @@ pub enum FloodFault {
     },
     /// Two paths between the same switches: packets arrive twice and loop.
     #[error("the flooding tree is none: the link at port {port} of {switch} closes a circle")]
-    Circle {
+    Cycle {
         /// The switch at one end.
         switch: String,
         /// Its port.
@@ -124,7 +124,7 @@ pub enum FloodFault {
     },
     /// The fabric connects two switches with hosts, and the flooding tree does not.
     #[error("the flooding tree does not reach {b} from {a}")]
-    Parted {
+    Partitioned {
         /// A switch with hosts.
         a: String,
         /// Another one.
@@ -149,33 +149,33 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
     for ix in topology.switch_ixs() {
         let flood = &routes.of(ix).flood;
         let ports = flood.keys().copied().collect();
-        let expected = all_others(&ports);
+        let expected = other_ports(&ports);
         for (&port, found) in flood {
             let (found, others) = (sorted(found), expected.get(&port).cloned().unwrap_or_default());
             if found != others || others.is_empty() {
-                faults.push(FloodFault::NotAllOthers { switch: name(ix), port, found, others });
+                faults.push(FloodFault::WrongPortSet { switch: name(ix), port, found, others });
             }
             let Some((_, peer)) = topology.peer(ix, port) else {
-                faults.push(FloodFault::Astray { switch: name(ix), port });
+                faults.push(FloodFault::DeadEnd { switch: name(ix), port });
                 continue;
             };
             let Node::Switch(next) = peer.node else { continue };
             if !routes.of(next).flood.contains_key(&peer.port) {
-                faults.push(FloodFault::Astray { switch: name(ix), port });
+                faults.push(FloodFault::DeadEnd { switch: name(ix), port });
             } else if (ix, port) < (next, peer.port) {
                 proof.links += 1;
                 if !joined.union(ix.0 as usize, next.0 as usize) {
-                    faults.push(FloodFault::Circle { switch: name(ix), port });
+                    faults.push(FloodFault::Cycle { switch: name(ix), port });
                 }
             }
         }
     }
-    proof.islands = parts(topology, routes, &joined, &mut faults);
+    proof.islands = check_components(topology, routes, &joined, &mut faults);
     if faults.is_empty() { Ok(proof) } else { Err(faults) }
 }
 
 /// Returns the number of connected parts with hosts. Each has to be one part of the tree as well, with all its hosts.
-fn parts(
+fn check_components(
     topology: &Topology,
     routes: &Routes,
     joined: &UnionFind<usize>,
@@ -183,26 +183,26 @@ fn parts(
 ) -> usize {
     let islands = topology.islands();
     let mut first: BTreeMap<usize, HostIx> = BTreeMap::new();
-    let mut inhabitants: BTreeMap<usize, usize> = BTreeMap::new();
+    let mut hosts_per_component: BTreeMap<usize, usize> = BTreeMap::new();
     let is_up = |host: HostIx| {
         let it = topology.host(host);
         topology.switch(it.switch).link_at(it.switch_port).is_some()
     };
     for host in topology.host_ixs().filter(|&host| is_up(host)) {
-        *inhabitants.entry(islands[topology.host(host).switch.0 as usize]).or_default() += 1;
+        *hosts_per_component.entry(islands[topology.host(host).switch.0 as usize]).or_default() += 1;
     }
     for host in topology.host_ixs().filter(|&host| is_up(host)) {
         let it = topology.host(host);
         let island = islands[it.switch.0 as usize];
-        let has_company = inhabitants[&island] > 1;
+        let has_company = hosts_per_component[&island] > 1;
         if has_company && !routes.of(it.switch).flood.contains_key(&it.switch_port) {
             let switch = topology.switch(it.switch).name.clone();
-            faults.push(FloodFault::Deaf { host: it.name.clone(), switch, port: it.switch_port });
+            faults.push(FloodFault::HostNotOnTree { host: it.name.clone(), switch, port: it.switch_port });
         }
         let one = topology.host(*first.entry(island).or_insert(host));
         if !joined.equiv(one.switch.0 as usize, it.switch.0 as usize) {
             let name = |ix: SwitchIx| topology.switch(ix).name.clone();
-            let fault = FloodFault::Parted { a: name(one.switch), b: name(it.switch) };
+            let fault = FloodFault::Partitioned { a: name(one.switch), b: name(it.switch) };
             if faults.last() != Some(&fault) {
                 faults.push(fault);
             }

@@ -59,7 +59,7 @@ pub enum EcnError {
     #[error("per is zero")]
     PerZero,
     /// Too large for the table.
-    #[error("kmax is {kmax} on a port of {rate}, and switches support at most {most}", most = Bytes::new(u32::MAX.into()))]
+    #[error("kmax is {kmax} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
     TooLarge {
         /// After scaling.
         kmax: Bytes,
@@ -151,7 +151,7 @@ pub enum ThresholdError {
     #[error("deflection: per is zero")]
     PerZero,
     /// Too large for the table.
-    #[error("deflection: the threshold is {threshold} on a port of {rate}, and switches support at most {most}", most = Bytes::new(u32::MAX.into()))]
+    #[error("deflection: the threshold is {threshold} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
     TooLarge {
         /// After scaling.
         threshold: Bytes,

@@ -13,28 +13,28 @@ pub enum Selector {
     /// CRC-16 of the hash shifted right: an ECMP group's member.
     Slice(u8),
     /// The hash itself: the spanning tree.
-    Whole,
+    FullHash,
 }
 
 impl Selector {
     fn number(self, hash: PathHash) -> u64 {
         match self {
             Selector::Slice(slice) => hash.slice(slice).into(),
-            Selector::Whole => hash.0.into(),
+            Selector::FullHash => hash.0.into(),
         }
     }
     /// Returns the count of numbers.
-    fn space(self) -> u64 {
+    fn cardinality(self) -> u64 {
         match self {
             Selector::Slice(_) => 1 << u16::BITS,
-            Selector::Whole => 1 << u32::BITS,
+            Selector::FullHash => 1 << u32::BITS,
         }
     }
 }
 
 /// `number % modulus == residue`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
-struct Known {
+struct Congruence {
     selector: Selector,
     modulus: u64,
     residue: u64,
@@ -43,19 +43,23 @@ struct Known {
 /// Knowledge about a hash after some choices. Empty: any hash. It has no memory of its own for as many selectors as a
 /// fat-tree has tiers: a proof makes millions.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
-pub struct Residues(SmallVec<[Known; 4]>);
+pub struct HashConstraints(SmallVec<[Congruence; 4]>);
 
-impl Residues {
+impl HashConstraints {
     /// Returns the indices below `size` that the hash may still choose, each with what is known after it.
-    pub fn choices(&self, selector: Selector, size: u64) -> impl Iterator<Item = (usize, Residues)> + '_ {
+    pub fn choices(
+        &self,
+        selector: Selector,
+        size: u64,
+    ) -> impl Iterator<Item = (usize, HashConstraints)> + '_ {
         let known = self.of(selector);
         let step = gcd(known.modulus, size);
         (known.residue % step..size).step_by(step as usize).filter_map(move |index| {
-            let next = meet(known, size, index)?;
+            let next = intersect(known, size, index)?;
             let mut all = SmallVec::from_slice(&self.0);
-            all.retain(|k: &mut Known| k.selector != selector);
+            all.retain(|k: &mut Congruence| k.selector != selector);
             all.push(next);
-            Some((index as usize, Residues(all)))
+            Some((index as usize, HashConstraints(all)))
         })
     }
 
@@ -65,45 +69,45 @@ impl Residues {
         let step = gcd(known.modulus, size);
         (known.residue % step..size)
             .step_by(step as usize)
-            .filter(move |&index| meet(known, size, index).is_some())
+            .filter(move |&index| intersect(known, size, index).is_some())
             .map(|index| index as usize)
     }
 
     /// Returns a hash for which all this is true, if one is found soon. A hash is 32 bits and slices of it overlap,
     /// so there may be none.
-    pub fn example(&self) -> Option<PathHash> {
+    pub fn witness(&self) -> Option<PathHash> {
         /// Tries: far more than the product of group sizes on one path.
-        const TRIES: u32 = 1 << 20;
+        const MAX_ATTEMPTS: u32 = 1 << 20;
         /// 2^32 / golden ratio: visits the hashes evenly.
         const STRIDE: u32 = 0x9e37_79b1;
-        (0..TRIES)
+        (0..MAX_ATTEMPTS)
             .map(|i| PathHash(i.wrapping_mul(STRIDE)))
             .find(|&hash| self.0.iter().all(|k| k.selector.number(hash) % k.modulus == k.residue))
     }
 
-    fn of(&self, selector: Selector) -> Known {
-        let anything = Known { selector, modulus: 1, residue: 0 };
+    fn of(&self, selector: Selector) -> Congruence {
+        let anything = Congruence { selector, modulus: 1, residue: 0 };
         self.0.iter().copied().find(|k| k.selector == selector).unwrap_or(anything)
     }
 }
 
 /// Both what is known and `number % size == index`: the Chinese remainder theorem. `None` if no number of
 /// the selector's space satisfies both.
-fn meet(known: Known, size: u64, index: u64) -> Option<Known> {
-    let Known { selector, modulus, residue } = known;
-    let space = selector.space();
+fn intersect(known: Congruence, size: u64, index: u64) -> Option<Congruence> {
+    let Congruence { selector, modulus, residue } = known;
+    let space = selector.cardinality();
     if modulus >= space {
         // The number itself is known.
         return (residue % size == index).then_some(known);
     }
     if modulus == 1 && size <= space {
         // Nothing was known.
-        return Some(Known { selector, modulus: size, residue: index });
+        return Some(Congruence { selector, modulus: size, residue: index });
     }
     let modulus_of_both = modulus / gcd(modulus, size) * size;
     let residue =
         (residue..modulus_of_both.min(space)).step_by(modulus as usize).find(|n| n % size == index)?;
-    Some(Known { selector, modulus: modulus_of_both, residue })
+    Some(Congruence { selector, modulus: modulus_of_both, residue })
 }
 
 fn gcd(a: u64, b: u64) -> u64 {
@@ -116,8 +120,8 @@ mod tests {
 
     const SLICE: Selector = Selector::Slice(0);
 
-    fn after(choices: &[(Selector, u64, usize)]) -> Option<Residues> {
-        choices.iter().try_fold(Residues::default(), |all, &(selector, size, index)| {
+    fn after(choices: &[(Selector, u64, usize)]) -> Option<HashConstraints> {
+        choices.iter().try_fold(HashConstraints::default(), |all, &(selector, size, index)| {
             all.choices(selector, size).find(|(i, _)| *i == index).map(|(_, next)| next)
         })
     }
@@ -159,8 +163,8 @@ mod tests {
 
     #[test]
     fn an_example_is_one() {
-        let all = after(&[(SLICE, 8, 5), (Selector::Slice(8), 8, 2), (Selector::Whole, 3, 1)]).unwrap();
-        let hash = all.example().unwrap();
+        let all = after(&[(SLICE, 8, 5), (Selector::Slice(8), 8, 2), (Selector::FullHash, 3, 1)]).unwrap();
+        let hash = all.witness().unwrap();
         assert_eq!((hash.member(0, 8), hash.member(8, 8), hash.tree(3)), (5, 2, 1));
     }
 }

@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 /// The method that makes paths symmetric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "lowercase")]
-pub enum Method {
+pub enum RoutingMethod {
     /// ECMP where it can be proved symmetric, else trees.
     #[default]
     Auto,
@@ -22,8 +22,8 @@ pub enum Method {
 /// The routes of the whole fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    /// The method in use, never [`Method::Auto`].
-    pub method: Method,
+    /// The method in use, never [`RoutingMethod::Auto`].
+    pub method: RoutingMethod,
     /// By [`SwitchIx`].
     pub switches: Vec<SwitchRoutes>,
 }
@@ -39,7 +39,7 @@ impl Routes {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchRoutes {
     /// Longest prefix match.
-    pub forward: BTreeMap<Prefix, Hop>,
+    pub forward: BTreeMap<Prefix, NextHop>,
     /// Group id -> ports in order. Both directions of a path must find the same order.
     pub groups: BTreeMap<u16, Vec<u16>>,
     /// Tree -> destination -> port.
@@ -51,7 +51,7 @@ pub struct SwitchRoutes {
 
 impl SwitchRoutes {
     /// Returns the longest prefix that holds the address, and what it says.
-    pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, Hop)> {
+    pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, NextHop)> {
         (0..=32u8).rev().find_map(|len| {
             let prefix = Prefix::of(addr, len);
             self.forward.get(&prefix).map(|&hop| (prefix, hop))
@@ -61,7 +61,7 @@ impl SwitchRoutes {
 
 /// The treatment of packets for a prefix: the actions of table `forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Hop {
+pub enum NextHop {
     /// To the host itself, with its MAC.
     Deliver {
         /// Out by this port.
@@ -75,7 +75,7 @@ pub enum Hop {
         port: u16,
     },
     /// One of several equally near next hops: member `crc16(path_hash >> slice) % size` of the group.
-    Spread {
+    Ecmp {
         /// Key into [`SwitchRoutes::groups`].
         group: u16,
         /// Number of members.

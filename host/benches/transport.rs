@@ -4,9 +4,9 @@
 use criterion::{Criterion, Throughput, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::net::Ipv4Addr;
-use weir_host::scheme::TelemetryOn;
+use weir_host::scheme::TelemetrySource;
 use weir_host::schemes::Registry;
-use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN, IntRecord, MAX_HEAD, RateCode, internet_checksum};
+use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN, IntRecord, MAX_HEADER_LEN, RateCode, internet_checksum};
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -20,9 +20,9 @@ struct Pair {
     sender: Host,
     receiver: Host,
     now: Time,
-    telemetry: TelemetryOn,
+    telemetry: TelemetrySource,
     sent: u64,
-    head: [u8; MAX_HEAD],
+    head: [u8; MAX_HEADER_LEN],
 }
 
 impl Pair {
@@ -35,11 +35,11 @@ impl Pair {
             now: Time::ZERO,
             telemetry: scheme.needs().telemetry,
             sent: 0,
-            head: [0; MAX_HEAD],
+            head: [0; MAX_HEADER_LEN],
         };
         for message in 0..flows {
             let entropy_port = 49_152 + (message % 16_384) as u16;
-            let spec = FlowSpec { peer: RECEIVER, peer_mac: [2; 6], entropy_port, size: None, message };
+            let spec = FlowSpec { peer: RECEIVER, next_hop_mac: [2; 6], entropy_port, size: None, message };
             pair.sender.open(Time::ZERO, spec).expect("a new message");
         }
         pair
@@ -49,7 +49,7 @@ impl Pair {
     fn grow(&mut self, len: usize) -> usize {
         let rate = RateCode::from_bandwidth(RATE).expect("100 Gbit/s has a code");
         let record =
-            IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(self.sent * 9 / 10), Bytes::ZERO);
+            IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(self.sent * 9 / 10), Bytes::ZERO);
         for hop in 0..HOPS {
             let at = HEADERS_LEN + hop * INT_RECORD_LEN;
             self.head[at..at + INT_RECORD_LEN].copy_from_slice(&record.pack().to_be_bytes());
@@ -73,7 +73,7 @@ impl Pair {
                 self.sender.transmit(self.now, 0, &mut self.head)
             {
                 self.sent += head_len as u64 + u64::from(payload);
-                if self.telemetry == TelemetryOn::Data {
+                if self.telemetry == TelemetrySource::Data {
                     head_len = self.grow(head_len);
                 }
                 self.receiver.receive(self.now, &self.head[..head_len], payload);
@@ -83,7 +83,7 @@ impl Pair {
             self.sender.wakeup(self.now);
         }
         if let Transmit::Frame { mut head_len, .. } = self.receiver.transmit(self.now, 0, &mut self.head) {
-            if self.telemetry == TelemetryOn::Acks {
+            if self.telemetry == TelemetrySource::Acks {
                 head_len = self.grow(head_len);
             }
             self.sender.receive(self.now, &self.head[..head_len], 0);

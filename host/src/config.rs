@@ -1,11 +1,13 @@
 //! The configuration of a host, and the transport's defaults with their reasons.
 
-use crate::offer::{Missing, Offer};
-use crate::own_record::RecordLayout;
+use crate::custom_record::RecordLayout;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
 use crate::priority::Priority;
-use crate::scheme::{FlowParams, MAX_SUBFLOWS, Needs, Recovery, SchemeConfig, SwitchProgram, TelemetryOn};
+use crate::scheme::{
+    FlowParams, LossRecovery, MAX_SUBFLOWS, Needs, SchemeConfig, SwitchProgram, TelemetrySource,
+};
 use crate::schemes::Registry;
+use crate::switch_profile::{SwitchProfile, UnmetNeed};
 use crate::trickle::TrickleError;
 use crate::wire::{HEADERS_LEN, MAX_HOPS, MacAddr};
 use std::net::Ipv4Addr;
@@ -35,7 +37,7 @@ pub struct HostConfig {
     pub registry: Registry,
     /// The abilities of the switches' program, if it is not the scheme's own program. Policies can then change to every
     /// scheme that needs no more.
-    pub switches: Option<Offer>,
+    pub switch_profile: Option<SwitchProfile>,
     /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
     pub ack_every: u32,
     /// Priority class of ACK, NACK and what else controls.
@@ -46,7 +48,7 @@ pub struct HostConfig {
     pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
-    /// Configuration for taking part in policies; `None` if the host does not take part.
+    /// Configuration for taking part in policies; `Open` if the host does not take part.
     pub policy: Option<PolicyConfig>,
 }
 
@@ -72,7 +74,7 @@ impl HostConfig {
             tick: Time::from_ns(1),
             scheme,
             registry: Registry::builtin(),
-            switches: None,
+            switch_profile: None,
             ack_every: 1,
             control_class: 0,
             data_class: 0,
@@ -83,16 +85,16 @@ impl HostConfig {
     }
 
     /// Returns what of `needs` the switches' program lacks.
-    pub(crate) fn lacks(&self, needs: &Needs) -> Option<Missing> {
-        match &self.switches {
-            Some(offer) => offer.lacks(needs),
-            None => Offer::from(self.scheme.needs().program.abilities()).lacks(needs),
+    pub(crate) fn unmet_needs(&self, needs: &Needs) -> Option<UnmetNeed> {
+        match &self.switch_profile {
+            Some(offer) => offer.unmet_need(needs),
+            None => SwitchProfile::from(self.scheme.needs().program.abilities()).unmet_need(needs),
         }
     }
 
     /// Returns the layout of the program's own telemetry records, and which of its fields the scheme reads.
     fn own_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
-        self.switches.as_ref()?.record.as_ref().zip(self.scheme.needs().own_record)
+        self.switch_profile.as_ref()?.record.as_ref().zip(self.scheme.needs().custom_record_fields)
     }
 
     /// Returns what the scheme wants, with the records that the switches' program has for it.
@@ -103,13 +105,16 @@ impl HostConfig {
 
     /// Payload of a full packet: the MTU less the headers, and less room for all the records that
     /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
-    pub fn payload(&self) -> Option<Bytes> {
+    pub fn max_payload(&self) -> Option<Bytes> {
         let needs = self.needs();
         let reserve = match needs.telemetry {
-            TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::DataUponCongestion => {
+            TelemetrySource::Data | TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
                 MAX_HOPS * needs.records.record_len()
             }
-            TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Acks | TelemetryOn::Notices => 0,
+            TelemetrySource::None
+            | TelemetrySource::Probes
+            | TelemetrySource::Acks
+            | TelemetrySource::RateNotifications => 0,
         };
         let payload = self.mtu.get().checked_sub((HEADERS_LEN + reserve) as u64)?;
         (payload > 0).then_some(Bytes::new(payload))
@@ -117,7 +122,7 @@ impl HostConfig {
 
     /// Returns what a sender half of the host's scheme is told about a flow with full packets of this payload.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
-        let ticks = self.switches.as_ref().map_or(1, |offer| offer.ticks);
+        let ticks = self.switch_profile.as_ref().map_or(1, |offer| offer.ticks_per_unit);
         FlowParams {
             nic_rate: self.nic_rate,
             base_rtt: self.base_rtt,
@@ -128,46 +133,48 @@ impl HostConfig {
     }
 
     /// Returns the kind of loss recovery: the transport's setting, or else the scheme's.
-    pub fn recovery(&self) -> Recovery {
+    pub fn recovery(&self) -> LossRecovery {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
 
-    pub(crate) fn check(&self) -> Result<Resolved, ConfigError> {
-        let payload = self.payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
+    pub(crate) fn resolve(&self) -> Result<ResolvedTransport, ConfigError> {
+        let payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
         if self.mtu > MAX_MTU {
             return Err(ConfigError::MtuTooLarge { mtu: self.mtu });
         }
         if self.nic_rate == Bandwidth::ZERO {
-            return Err(ConfigError::NoRate);
+            return Err(ConfigError::ZeroNicRate);
         }
         if self.base_rtt == Time::ZERO {
-            return Err(ConfigError::NoBaseRtt);
+            return Err(ConfigError::ZeroBaseRtt);
         }
         if self.ack_every == 0 {
-            return Err(ConfigError::NeverAcknowledges);
+            return Err(ConfigError::ZeroAckEvery);
         }
         for class in [self.control_class, self.data_class, self.express_class] {
             if class > MAX_CLASS {
-                return Err(ConfigError::BadClass { class });
+                return Err(ConfigError::InvalidClass { class });
             }
         }
         let transport = &self.transport;
         let rtts = |n: u64| Time::from_ps(self.base_rtt.as_ps().saturating_mul(n));
-        let rto = transport.rto.unwrap_or_else(|| RTO_FLOOR.max(rtts(RTO_RTTS)));
+        let rto = transport.rto.unwrap_or_else(|| MIN_GO_BACK_N_RTO.max(rtts(GO_BACK_N_RTO_RTTS)));
         let (min_rto, initial_rto) = match self.recovery() {
-            Recovery::GoBackN => (rto, rto),
-            Recovery::Selective => (transport.min_rto, transport.initial_rto),
+            LossRecovery::GoBackN => (rto, rto),
+            LossRecovery::Selective => (transport.min_rto, transport.initial_rto),
         };
-        let resolved = Resolved {
+        let resolved = ResolvedTransport {
             payload: payload.get() as u32,
-            nack_interval: transport.nack_interval.unwrap_or_else(|| NACK_INTERVAL.max(rtts(NACK_RTTS))),
+            nack_interval: transport
+                .nack_interval
+                .unwrap_or_else(|| DEFAULT_NACK_INTERVAL.max(rtts(DEFAULT_NACK_RTTS))),
             ack_delay: transport.ack_delay.unwrap_or(self.base_rtt),
             recovery: self.recovery(),
             min_rto,
             initial_rto,
-            active_window: transport
-                .active_window
-                .unwrap_or_else(|| rtts(ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * ACTIVE_FRAMES))),
+            active_window: transport.active_window.unwrap_or_else(|| {
+                rtts(DEFAULT_ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * DEFAULT_ACTIVE_FRAMES))
+            }),
         };
         let times = [
             ("rto", rto),
@@ -177,36 +184,36 @@ impl HostConfig {
         ];
         for (what, time) in times {
             if time == Time::ZERO {
-                return Err(ConfigError::NoTime { what });
+                return Err(ConfigError::ZeroTimer { what });
             }
         }
         if let Some(policy) = &self.policy {
             policy.trickle.check()?;
             let packet = self.mtu.min(Bytes::new((HEADERS_LEN + MAX_POLICY_PACKET) as u64));
-            policy.trickle.check_time(self.nic_rate.tx_time(packet))?;
+            policy.trickle.check_link_time(self.nic_rate.tx_time(packet))?;
         }
         if transport.max_inbound == 0 {
-            return Err(ConfigError::NoInbound);
+            return Err(ConfigError::ZeroMaxInbound);
         }
-        let (needs, carriage) = (self.scheme.needs(), self.scheme.needs().transport);
+        let (needs, transport_needs) = (self.scheme.needs(), self.scheme.needs().transport);
         let scheme = self.scheme.name();
-        if let Some(missing) = self.lacks(&needs) {
-            return Err(ConfigError::Program { scheme, missing });
+        if let Some(missing) = self.unmet_needs(&needs) {
+            return Err(ConfigError::UnsupportedBySwitches { scheme, missing });
         }
         match resolved.recovery {
-            Recovery::GoBackN if carriage.subflows > 1 => {
-                return Err(ConfigError::NoSubflows { scheme });
+            LossRecovery::GoBackN if transport_needs.subflows > 1 => {
+                return Err(ConfigError::SubflowsNeedSelective { scheme });
             }
-            Recovery::Selective
-                if needs.telemetry != TelemetryOn::Nothing
+            LossRecovery::Selective
+                if needs.telemetry != TelemetrySource::None
                     || needs.grant
                     || needs.program != SwitchProgram::Ecn =>
             {
-                return Err(ConfigError::NoTelemetry { scheme });
+                return Err(ConfigError::NeedsGoBackN { scheme });
             }
             _ => {}
         }
-        debug_assert!((1..=MAX_SUBFLOWS).contains(&carriage.subflows), "a parameter's range");
+        debug_assert!((1..=MAX_SUBFLOWS).contains(&transport_needs.subflows), "a parameter's range");
         Ok(resolved)
     }
 }
@@ -220,60 +227,60 @@ const MAX_CLASS: u8 = 7;
 
 /// Shortest default retransmission timeout. Ours: a shared buffer of 32 MiB (HPCC's) drains into
 /// one 100 Gbit/s port in 2.7 ms, and a lossless fabric must not time out while it does.
-pub const RTO_FLOOR: Time = Time::from_ms(4);
+pub const MIN_GO_BACK_N_RTO: Time = Time::from_ms(4);
 /// Base round trips in a default retransmission timeout, for slow fabrics. Ours: RTT samples in a
 /// congested BMv2 network reach several times the base.
-pub const RTO_RTTS: u64 = 16;
+pub const GO_BACK_N_RTO_RTTS: u64 = 16;
 /// The most doublings of a retransmission timeout: 2^6 times the first.
 pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
 /// One NACK per this time for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
-pub const NACK_INTERVAL: Time = Time::from_us(500);
+pub const DEFAULT_NACK_INTERVAL: Time = Time::from_us(500);
 /// Base round trips between such NACKs, for slow fabrics. Ours: packets in flight when the sender
 /// went back must not make it go back again.
-pub const NACK_RTTS: u64 = 4;
+pub const DEFAULT_NACK_RTTS: u64 = 4;
 /// Base round trips a flow counts as active after its last packet. Ours: a few windows.
-pub const ACTIVE_RTTS: u64 = 8;
+pub const DEFAULT_ACTIVE_RTTS: u64 = 8;
 /// Number of full frames at NIC rate for which a flow counts as active after its last packet. Ours: if that many flows
 /// share the receiver's link evenly, each sends one frame in that time, and so does a flow at HPCC's minimum rate (100
 /// Mbit/s of 100 Gbit/s).
-pub const ACTIVE_FRAMES: u64 = 1_024;
+pub const DEFAULT_ACTIVE_FRAMES: u64 = 1_024;
 /// Flows a receiver keeps at once: as many as the 16 bits of N can report.
-pub const MAX_INBOUND: u32 = 65_535;
+pub const DEFAULT_MAX_INBOUND: u32 = 65_535;
 /// Ended messages a receiver remembers. Ours: more than end within one RTO at 100 Gbit/s if they
 /// average over 12 KB; the oldest are forgotten first.
-pub const TOMBSTONES: u32 = 4_096;
-/// Shortest retransmission timeout with [`Recovery::Selective`]: what the AMP paper's ns-3 has by default, and
+pub const DEFAULT_TOMBSTONES: u32 = 4_096;
+/// Shortest retransmission timeout with [`LossRecovery::Selective`]: what the AMP paper's ns-3 has by default, and
 /// Linux (`RttEstimator::MinRTO`).
-pub const MIN_RTO: Time = Time::from_ms(200);
-/// Retransmission timeout with [`Recovery::Selective`] until a round-trip time is known (RFC 6298 §2.1).
-pub const INITIAL_RTO: Time = Time::from_secs(1);
+pub const DEFAULT_MIN_RTO: Time = Time::from_ms(200);
+/// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known (RFC 6298 §2.1).
+pub const DEFAULT_INITIAL_RTO: Time = Time::from_secs(1);
 /// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
 /// thousand messages with sixty gaps each.
-pub const MAX_STRETCHES: u32 = 65_536;
+pub const DEFAULT_MAX_REORDER_RANGES: u32 = 65_536;
 /// Control frames that may wait. Ours: two milliseconds of full frames at 100 Gbit/s, so only a
 /// long pause of the control class reaches it.
-pub const CONTROL_QUEUE: u32 = 16_384;
+pub const DEFAULT_CONTROL_QUEUE_LEN: u32 = 16_384;
 
-/// Timers and limits. `None` takes the default, which follows the fabric's speed.
+/// Timers and limits. `Open` takes the default, which follows the fabric's speed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportConfig {
-    /// Kind of loss recovery; `None`: the scheme's. All hosts of a network must agree.
-    pub recovery: Option<Recovery>,
-    /// Retransmission timeout with [`Recovery::GoBackN`]; default the larger of [`RTO_FLOOR`] and [`RTO_RTTS`] base RTTs.
+    /// Kind of loss recovery; `Open`: the scheme's. All hosts of a network must agree.
+    pub recovery: Option<LossRecovery>,
+    /// Retransmission timeout with [`LossRecovery::GoBackN`]; default the larger of [`MIN_GO_BACK_N_RTO`] and [`GO_BACK_N_RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
-    /// Shortest retransmission timeout with [`Recovery::Selective`].
+    /// Shortest retransmission timeout with [`LossRecovery::Selective`].
     pub min_rto: Time,
-    /// Retransmission timeout with [`Recovery::Selective`] until a round-trip time is known.
+    /// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known.
     pub initial_rto: Time,
-    /// Stretches of bytes behind gaps that a receiver keeps account of, with [`Recovery::Selective`].
-    pub max_stretches: u32,
+    /// Stretches of bytes behind gaps that a receiver keeps account of, with [`LossRecovery::Selective`].
+    pub max_reorder_ranges: u32,
     /// At most one NACK per this time for the same expected byte; default the larger of
-    /// [`NACK_INTERVAL`] and [`NACK_RTTS`] base RTTs.
+    /// [`DEFAULT_NACK_INTERVAL`] and [`DEFAULT_NACK_RTTS`] base RTTs.
     pub nack_interval: Option<Time>,
     /// Longest time a packet waits for its ACK where `ack_every` is above 1; default one base RTT.
     pub ack_delay: Option<Time>,
-    /// Time for which a flow counts in N after its last packet; by default the larger of [`ACTIVE_RTTS`] base RTTs and
-    /// [`ACTIVE_FRAMES`] frame times.
+    /// Time for which a flow counts in N after its last packet; by default the larger of [`DEFAULT_ACTIVE_RTTS`] base RTTs and
+    /// [`DEFAULT_ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
     /// Flows a receiver keeps at once; the longest idle one makes room for a new one.
     pub max_inbound: u32,
@@ -288,24 +295,24 @@ impl Default for TransportConfig {
         TransportConfig {
             recovery: None,
             rto: None,
-            min_rto: MIN_RTO,
-            initial_rto: INITIAL_RTO,
-            max_stretches: MAX_STRETCHES,
+            min_rto: DEFAULT_MIN_RTO,
+            initial_rto: DEFAULT_INITIAL_RTO,
+            max_reorder_ranges: DEFAULT_MAX_REORDER_RANGES,
             nack_interval: None,
             ack_delay: None,
             active_window: None,
-            max_inbound: MAX_INBOUND,
-            tombstones: TOMBSTONES,
-            control_queue: CONTROL_QUEUE,
+            max_inbound: DEFAULT_MAX_INBOUND,
+            tombstones: DEFAULT_TOMBSTONES,
+            control_queue: DEFAULT_CONTROL_QUEUE_LEN,
         }
     }
 }
 
 /// The transport's numbers once the defaults are filled in.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Resolved {
+pub(crate) struct ResolvedTransport {
     pub payload: u32,
-    pub recovery: Recovery,
+    pub recovery: LossRecovery,
     /// The shortest retransmission timeout, and the one before any round-trip time is known. Go-back-N takes no samples, so
     /// that both are its timeout.
     pub min_rto: Time,
@@ -334,41 +341,41 @@ pub enum ConfigError {
     },
     /// The NIC has no rate.
     #[error("nic_rate: a NIC of rate zero sends nothing, give it a rate like 100Gbps")]
-    NoRate,
+    ZeroNicRate,
     /// The base RTT is zero.
     #[error("base_rtt: zero gives no window, use a little more than the fabric's largest round trip")]
-    NoBaseRtt,
+    ZeroBaseRtt,
     /// The receiver would never acknowledge.
     #[error("ack_every: 0 never acknowledges, use 1 for every packet")]
-    NeverAcknowledges,
+    ZeroAckEvery,
     /// No such class.
     #[error("class {class} does not exist, priority classes are 0 to 7")]
-    BadClass {
+    InvalidClass {
         /// As given.
         class: u8,
     },
     /// A timer of zero.
     #[error("{what}: a timer of zero would never end, omit it for the default")]
-    NoTime {
+    ZeroTimer {
         /// The parameter.
         what: &'static str,
     },
     /// No room for any flow.
     #[error("max_inbound: 0 refuses every message, use at least 1")]
-    NoInbound,
+    ZeroMaxInbound,
     /// The switches' program lacks something.
     #[error("{scheme} needs {missing}, which the program of the switches does not have")]
-    Program {
+    UnsupportedBySwitches {
         /// The scheme.
         scheme: &'static str,
         /// The abilities or records that the program lacks.
-        missing: Missing,
+        missing: UnmetNeed,
     },
     /// Several subflows need selective retransmission.
     #[error(
         "{scheme} has several subflows, which go-back-n does not support: use recovery: selective, or one subflow"
     )]
-    NoSubflows {
+    SubflowsNeedSelective {
         /// The scheme.
         scheme: &'static str,
     },
@@ -377,7 +384,7 @@ pub enum ConfigError {
     Trickle(#[from] TrickleError),
     /// Telemetry needs go-back-N.
     #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
-    NoTelemetry {
+    NeedsGoBackN {
         /// The scheme.
         scheme: &'static str,
     },

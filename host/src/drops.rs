@@ -28,9 +28,9 @@ drop_reasons! {
     /// Not IPv4 in Ethernet.
     NotIpv4 = "not_ipv4",
     /// IPv4 with options, or with a header length that cannot be.
-    IpHeader = "ip_header",
+    BadIpHeader = "ip_header",
     /// The IPv4 checksum is wrong.
-    IpChecksum = "ip_checksum",
+    BadIpChecksum = "ip_checksum",
     /// A fragment.
     Fragment = "fragment",
     /// Lengths of frame, IPv4 and UDP do not fit each other.
@@ -48,7 +48,7 @@ drop_reasons! {
     /// More than eight telemetry records.
     TooManyHops = "too_many_hops",
     /// Telemetry records and length do not fit each other.
-    HopsLength = "hops_length",
+    RecordsLengthMismatch = "hops_length",
     /// DATA without payload.
     EmptyData = "empty_data",
     /// Feedback for a flow we do not have (any more).
@@ -74,9 +74,9 @@ drop_reasons! {
     /// A POLICY packet no later than another of its sender.
     PolicyReplayed = "policy_replayed",
     /// A POLICY packet whose stamp is more than an hour ahead of our clock.
-    PolicyAhead = "policy_ahead",
+    PolicyFromFuture = "policy_ahead",
     /// A POLICY packet with our own address.
-    PolicyEcho = "policy_echo",
+    PolicyLoopback = "policy_echo",
     /// A POLICY packet from more senders than are kept account of.
-    PolicySenders = "policy_senders",
+    PolicySenderTableFull = "policy_senders",
 }

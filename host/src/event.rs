@@ -16,30 +16,30 @@ pub struct FlowSpec {
     /// The receiver's address.
     pub peer: Ipv4Addr,
     /// Destination MAC of its DATA.
-    pub peer_mac: MacAddr,
+    pub next_hop_mac: MacAddr,
     /// The UDP port that spreads flows over paths; of a message with subflows that of the first, from which
     /// the others follow ([`subflow_port`]).
     pub entropy_port: u16,
-    /// Bytes to send; `None`: until [`Host::stop`](crate::Host::stop).
+    /// Bytes to send; `Open`: until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
     /// Its id, unique among this host's messages.
     pub message: u32,
 }
 
 /// First of the dynamic ports (RFC 6335), and their number: a power of two.
-const DYNAMIC_PORTS: u16 = 49_152;
-const PORTS: u16 = 16_384;
-/// Distance of the ports of consecutive subflows: [`PORTS`] times the golden ratio, odd, so that sixteen of them are
+const FIRST_DYNAMIC_PORT: u16 = 49_152;
+const DYNAMIC_PORT_COUNT: u16 = 16_384;
+/// Distance of the ports of consecutive subflows: [`DYNAMIC_PORT_COUNT`] times the golden ratio, odd, so that sixteen of them are
 /// different and far apart. A CRC maps neighbouring ports to few values.
-const STRIDE: u16 = 10_125;
+const SUBFLOW_PORT_STRIDE: u16 = 10_125;
 
 /// Returns the UDP port of a subflow of a message whose first subflow has the port `first`.
 pub fn subflow_port(first: u16, subflow: u8) -> u16 {
     if subflow == 0 {
         return first;
     }
-    let place = first.wrapping_add(u16::from(subflow).wrapping_mul(STRIDE)) % PORTS;
-    DYNAMIC_PORTS + place
+    let place = first.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
+    FIRST_DYNAMIC_PORT + place
 }
 
 /// A reason why a message cannot be sent.
@@ -58,14 +58,14 @@ pub enum OpenError {
         message: u32,
     },
     /// The list of senders does not fit.
-    #[error("message {message} cannot announce {count} senders: at most {most} fit its packets")]
+    #[error("message {message} cannot announce {count} senders: at most {max} fit its packets")]
     TooManyAnnounced {
         /// As given.
         message: u32,
         /// Number of senders given.
         count: usize,
         /// Number of senders that fit.
-        most: u64,
+        max: u64,
     },
 }
 
@@ -122,14 +122,14 @@ pub enum HostEvent {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PolicyEvent {
     /// The host received a newer policy and holds it now.
-    Heard {
+    Received {
         /// The policy.
         id: PolicyId,
         /// The host that sent it, which need not be the one where it was set.
         from: Ipv4Addr,
     },
     /// The host runs the policy, on all its flows.
-    Runs {
+    Activated {
         /// The policy.
         id: PolicyId,
     },
@@ -138,10 +138,10 @@ pub enum PolicyEvent {
         /// The policy.
         id: PolicyId,
         /// The reason.
-        why: PolicyRefusal,
+        reason: PolicyRefusal,
     },
     /// A policy that was set at this host was superseded by a concurrent one, not derived from it.
-    Lost {
+    Superseded {
         /// The policy that was set at this host.
         ours: PolicyId,
         /// The policy that superseded it.
@@ -180,14 +180,14 @@ pub enum Transmit {
 
 /// A flow as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct FlowView {
+pub struct FlowInfo {
     /// Its message id.
     pub message: u32,
     /// The receiver's address.
     pub peer: Ipv4Addr,
     /// Time at which it was opened.
     pub start: Time,
-    /// Bytes to send; `None` until the flow is stopped.
+    /// Bytes to send; `Open` until the flow is stopped.
     pub size: Option<Bytes>,
     /// Pacing rate.
     pub rate: Bandwidth,
@@ -212,7 +212,7 @@ pub struct FlowView {
 
 /// A message that is arriving, as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct InboundView {
+pub struct InboundInfo {
     /// Payload bytes received in order.
     pub received: Bytes,
     /// Time at which its last packet came.
@@ -223,7 +223,7 @@ pub struct InboundView {
 
 /// A subflow of a message as it is now.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SubflowView {
+pub struct SubflowInfo {
     /// Its UDP port.
     pub entropy_port: u16,
     /// True if it may send data that was not sent before.

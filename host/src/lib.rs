@@ -16,36 +16,37 @@
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
-pub mod abilities;
+pub mod capabilities;
 mod config;
+pub mod custom_record;
 mod drops;
 mod event;
 mod host;
-pub mod law;
-pub mod nearest;
-pub mod offer;
-pub mod own_record;
 pub mod parameter;
 pub mod policy;
+pub mod port_algorithm;
 mod priority;
 pub mod ring;
 pub mod scheme;
 pub mod schemes;
 mod slab;
 mod stats;
+pub mod suggest;
+pub mod switch_profile;
 pub mod telemetry;
 mod transport;
 pub mod trickle;
 pub mod wire;
 
 pub use config::{
-    ACTIVE_FRAMES, ACTIVE_RTTS, CONTROL_QUEUE, ConfigError, DEFAULT_MTU, HostConfig, INITIAL_RTO,
-    MAX_INBOUND, MAX_STRETCHES, MIN_RTO, NACK_INTERVAL, NACK_RTTS, RTO_FLOOR, RTO_RTTS, TOMBSTONES,
+    ConfigError, DEFAULT_ACTIVE_FRAMES, DEFAULT_ACTIVE_RTTS, DEFAULT_CONTROL_QUEUE_LEN, DEFAULT_INITIAL_RTO,
+    DEFAULT_MAX_INBOUND, DEFAULT_MAX_REORDER_RANGES, DEFAULT_MIN_RTO, DEFAULT_MTU, DEFAULT_NACK_INTERVAL,
+    DEFAULT_NACK_RTTS, DEFAULT_TOMBSTONES, GO_BACK_N_RTO_RTTS, HostConfig, MIN_GO_BACK_N_RTO,
     TransportConfig,
 };
 pub use event::{
-    Announcement, FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, PolicyEvent, SubflowView,
+    Announcement, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, PolicyEvent, SubflowInfo,
     Transmit, subflow_port,
 };
-pub use host::{Host, PolicyView};
+pub use host::{Host, PolicyStatus};
 pub use stats::{DropReason, Drops, HostStats};

@@ -17,7 +17,7 @@ impl<T> Default for Ring<T> {
 
 impl<T> Ring<T> {
     /// Places that a queue has as soon as something is in it.
-    const FEWEST: usize = 4;
+    const MIN_CAPACITY: usize = 4;
 
     /// Returns an empty queue, which has no memory.
     pub fn new() -> Ring<T> {
@@ -49,7 +49,7 @@ impl<T> Ring<T> {
 
     /// Returns the place of the item behind `others` others, without looking at it: it may not be in the caches.
     #[inline]
-    pub fn place(&self, others: usize) -> Option<&Option<T>> {
+    pub fn slot_at(&self, others: usize) -> Option<&Option<T>> {
         self.places.get((self.head as usize + others) & self.places.len().wrapping_sub(1))
     }
 
@@ -83,7 +83,7 @@ impl<T> Ring<T> {
         let mut places = std::mem::take(&mut self.places).into_vec();
         places.rotate_left(self.head as usize);
         self.head = 0;
-        let more = (2 * places.len()).max(Self::FEWEST);
+        let more = (2 * places.len()).max(Self::MIN_CAPACITY);
         places.resize_with(more, || None);
         self.places = places.into_boxed_slice();
     }
@@ -109,7 +109,7 @@ mod tests {
             }
             assert_eq!((ring.len(), ring.is_empty()), (model.len(), model.is_empty()));
             for (others, item) in model.iter().enumerate() {
-                assert_eq!(ring.place(others), Some(&Some(*item)));
+                assert_eq!(ring.slot_at(others), Some(&Some(*item)));
             }
         }
         while let Some(item) = model.pop_front() {

@@ -68,12 +68,12 @@ impl<T> Slab<T> {
     }
 
     /// Returns the present content of `slot`.
-    pub fn at(&self, slot: u32) -> Option<&T> {
+    pub fn get_slot(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
 
     /// Returns the present content of `slot` for modification.
-    pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
+    pub fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 

@@ -1,7 +1,7 @@
 //! Counters, every drop under its reason.
 
 pub use crate::drops::DropReason;
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use std::fmt;
 
 impl fmt::Display for DropReason {
@@ -38,7 +38,7 @@ pub struct HostStats {
     /// Frames thrown away.
     pub drops: Drops,
     /// Telemetry records left out.
-    pub telemetry: TelemetryChecks,
+    pub telemetry: TelemetryCounters,
     /// DATA packets sent, repeated ones included.
     pub data_sent: u64,
     /// Payload bytes sent, repeated ones included.

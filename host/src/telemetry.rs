@@ -1,6 +1,6 @@
 //! The telemetry of one path, in data-path order and plain units.
 
-use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, QUEUE_LEN, RecordFormat};
+use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, QUEUE_FIELD_LEN, RecordFormat};
 use weir_units::{Bandwidth, Bytes};
 
 /// One hop of a path at the moment its record was written.
@@ -8,9 +8,9 @@ use weir_units::{Bandwidth, Bytes};
 pub struct Hop {
     /// Rate of the port; zero if the switch did not know it.
     pub rate: Bandwidth,
-    /// Time of the record, in clock ticks modulo [`Hop::TICKS`].
-    pub at: u32,
-    /// Bytes the port had sent, modulo [`Hop::TX_BYTES`].
+    /// Time of the record, in clock ticks modulo [`Hop::TIMESTAMP_MODULUS`].
+    pub timestamp: u32,
+    /// Bytes the port had sent, modulo [`Hop::TX_BYTES_MODULUS`].
     pub tx_bytes: u32,
     /// Length of the port's queue, in the unit of [`Telemetry::format`]: bytes, or ticks that the packet waited.
     pub queue: u32,
@@ -23,17 +23,17 @@ pub struct Hop {
 /// A queue that a port serves by weight, beside others.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueShare {
-    /// The part of the port's rate that the queue has at least, in parts of [`QueueShare::WHOLE`].
+    /// The part of the port's rate that the queue has at least, in parts of [`QueueShare::FULL_SHARE`].
     pub share: u16,
-    /// Bytes that the queue had sent, modulo [`Hop::TX_BYTES`].
+    /// Bytes that the queue had sent, modulo [`Hop::TX_BYTES_MODULUS`].
     pub tx_bytes: u32,
 }
 
 impl QueueShare {
     /// The whole rate of a port.
-    pub const WHOLE: u16 = 1 << 12;
+    pub const FULL_SHARE: u16 = 1 << 12;
 
-    /// Reads a queue from the wire: 12 bits of share, 20 bits of units sent. `None`: the whole port is the queue's.
+    /// Reads a queue from the wire: 12 bits of share, 20 bits of units sent. `Open`: the whole port is the queue's.
     fn read(word: u32) -> Option<QueueShare> {
         let (share, units) = ((word >> 20) as u16, word & 0xf_ffff);
         (share != 0).then(|| QueueShare { share, tx_bytes: units * IntRecord::TX_UNIT.get() as u32 })
@@ -41,36 +41,36 @@ impl QueueShare {
 
     /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
     pub const fn bytes_since(&self, earlier: &QueueShare) -> u32 {
-        self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Hop::TX_BYTES - 1)
+        self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Hop::TX_BYTES_MODULUS - 1)
     }
 }
 
 impl Hop {
     /// Range of timestamps.
-    pub const TICKS: u32 = 1 << 24;
+    pub const TIMESTAMP_MODULUS: u32 = 1 << 24;
     /// Range of the byte counter: 2^20 units of 128 bytes.
-    pub const TX_BYTES: u32 = 1 << 27;
+    pub const TX_BYTES_MODULUS: u32 = 1 << 27;
 
     /// Ticks from `earlier` to `self`, across at most one wrap.
     pub const fn ticks_since(&self, earlier: &Hop) -> u32 {
-        self.at.wrapping_sub(earlier.at) & (Self::TICKS - 1)
+        self.timestamp.wrapping_sub(earlier.timestamp) & (Self::TIMESTAMP_MODULUS - 1)
     }
     /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
     pub const fn bytes_since(&self, earlier: &Hop) -> u32 {
-        self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Self::TX_BYTES - 1)
+        self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Self::TX_BYTES_MODULUS - 1)
     }
 }
 
 impl Hop {
     /// Reads a hop, in which the queue field is a time if the packet `waits`.
-    fn read(record: IntRecord, waits: bool, link: u32, share: Option<QueueShare>) -> Hop {
-        let queue = match waits {
+    fn read(record: IntRecord, is_sojourn: bool, link: u32, share: Option<QueueShare>) -> Hop {
+        let queue = match is_sojourn {
             true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
             false => record.queue_bytes().get() as u32,
         };
         Hop {
             rate: record.rate.bandwidth().unwrap_or(Bandwidth::ZERO),
-            at: record.timestamp,
+            timestamp: record.timestamp,
             tx_bytes: record.tx_bytes().get() as u32,
             queue,
             link,
@@ -93,9 +93,10 @@ pub struct Telemetry<'a> {
 impl<'a> Telemetry<'a> {
     /// No records.
     pub const EMPTY: Telemetry<'static> = Telemetry {
-        hops: [Hop { rate: Bandwidth::ZERO, at: 0, tx_bytes: 0, queue: 0, link: 0, share: None }; MAX_HOPS],
+        hops: [Hop { rate: Bandwidth::ZERO, timestamp: 0, tx_bytes: 0, queue: 0, link: 0, share: None };
+            MAX_HOPS],
         len: 0,
-        format: RecordFormat::ENTRY,
+        format: RecordFormat::BASE,
         own: &[],
         gathered_by_data: false,
     };
@@ -116,7 +117,7 @@ impl<'a> Telemetry<'a> {
     /// path have the sender's own switch first, which is data-path order already. FNCC's `ack.L[0]`, in the paper's
     /// order, is therefore the last element here.
     pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
-        if format.is_own() {
+        if format.is_custom() {
             return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
         }
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
@@ -125,13 +126,14 @@ impl<'a> Telemetry<'a> {
         }
         let record_len = format.record_len();
         let count = (records.len() / record_len).min(MAX_HOPS);
-        let (has_queue, waits) = (format.has(RecordFormat::QUEUE), format.has(RecordFormat::SOJOURN));
+        let (has_queue, waits) =
+            (format.contains(RecordFormat::QUEUE), format.contains(RecordFormat::SOJOURN));
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
             let place = if gathered_by_data { count - 1 - i } else { i };
             // Ids and queue, if there are any, lie in front of the entry.
             let Some((mut front, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
             let mut share = None;
-            if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_LEN>() {
+            if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_FIELD_LEN>() {
                 (front, share) = (ids, QueueShare::read(u32::from_be_bytes(*queue)));
             }
             let link = front.first_chunk().map_or(0, |ids| u32::from_be_bytes(*ids));
@@ -166,25 +168,25 @@ impl<'a> Telemetry<'a> {
 
 /// Numbers of telemetry records and ACKs that were ignored because they are implausible.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct TelemetryChecks {
+pub struct TelemetryCounters {
     /// Records whose port rate is unknown.
     pub unknown_rate: u64,
     /// Records that claim more bytes than the port can have sent.
     pub too_fast: u64,
     /// Records older than the one before them.
-    pub backwards: u64,
+    pub stale: u64,
     /// ACKs whose records are of another path than the one that DATA takes.
     pub other_path: u64,
     /// Records of a congested port that is not on the flow's path.
     pub other_port: u64,
 }
 
-impl TelemetryChecks {
+impl TelemetryCounters {
     /// Returns the sum of all counters.
     pub fn total(&self) -> u64 {
-        self.unknown_rate + self.too_fast + self.backwards + self.other_path + self.other_port
+        self.unknown_rate + self.too_fast + self.stale + self.other_path + self.other_port
     }
 }
 
 /// Bytes a port sends between two records, at most, before the wire's counter wraps.
-pub(crate) const TX_WRAP: Bytes = Bytes::new(Hop::TX_BYTES as u64);
+pub(crate) const TX_WRAP: Bytes = Bytes::new(Hop::TX_BYTES_MODULUS as u64);

@@ -3,7 +3,7 @@
 //! A node transmits at a random moment of the second half of an interval, unless it has received `k` consistent
 //! messages in that interval. Intervals double while all nodes agree, and shrink to the shortest as soon as a node
 //! hears of a difference. The protocol that owns the timer defines the messages and what "consistent" means: it calls
-//! [`consistent`](Trickle::consistent) and [`reset`](Trickle::reset).
+//! [`on_consistent`](Trickle::consistent) and [`reset`](Trickle::reset).
 //!
 //! The six rules of §4.2 are marked in the code. A reset never transmits at once: a node that has noticed a
 //! difference waits for its moment like all others, else all would answer at the same time.
@@ -13,9 +13,9 @@ use std::num::NonZeroU32;
 use weir_units::Time;
 
 /// The shortest Imin. Ours: below it `[I/2, I)` has no moments to choose from.
-pub const SHORTEST_IMIN: Time = Time::from_ns(1);
+pub const MIN_IMIN: Time = Time::from_ns(1);
 /// The most doublings: more than fit a [`Time`] from the shortest Imin on.
-pub const MOST_DOUBLINGS: u32 = 63;
+pub const MAX_DOUBLINGS: u32 = 63;
 
 /// The parameters (RFC 6206 §4.1).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -24,7 +24,7 @@ pub struct TrickleConfig {
     pub imin: Time,
     /// Imax, as the number of times that Imin doubles.
     pub doublings: u32,
-    /// k: the number of other messages that make our own redundant. `None` always sends, which section 6.5 advises
+    /// k: the number of other messages that make our own redundant. `Open` always sends, which section 6.5 advises
     /// against.
     pub k: Option<NonZeroU32>,
 }
@@ -47,10 +47,10 @@ impl TrickleConfig {
     ///
     /// `imin` is shorter than the shortest supported, or `doublings` more than the most.
     pub fn check(&self) -> Result<(), TrickleError> {
-        if self.imin < SHORTEST_IMIN {
+        if self.imin < MIN_IMIN {
             return Err(TrickleError::Imin { imin: self.imin });
         }
-        if self.doublings > MOST_DOUBLINGS {
+        if self.doublings > MAX_DOUBLINGS {
             return Err(TrickleError::Doublings { doublings: self.doublings });
         }
         Ok(())
@@ -62,18 +62,18 @@ impl TrickleConfig {
     /// # Errors
     ///
     /// Imin is shorter than the time of 2k such packets.
-    pub fn check_time(&self, packet: Time) -> Result<(), TrickleError> {
+    pub fn check_link_time(&self, packet: Time) -> Result<(), TrickleError> {
         let packets = 2 * u64::from(self.redundancy().max(1));
-        let least = Time::from_ps(packet.as_ps().saturating_mul(packets));
-        if self.imin < least {
-            return Err(TrickleError::Hasty { imin: self.imin, k: self.redundancy(), least });
+        let min = Time::from_ps(packet.as_ps().saturating_mul(packets));
+        if self.imin < min {
+            return Err(TrickleError::IminTooShortForK { imin: self.imin, k: self.redundancy(), min });
         }
         Ok(())
     }
 
     /// Returns the longest interval, Imax.
-    pub fn longest(&self) -> Time {
-        let ps = u128::from(self.imin.as_ps()) << self.doublings.min(MOST_DOUBLINGS);
+    pub fn imax(&self) -> Time {
+        let ps = u128::from(self.imin.as_ps()) << self.doublings.min(MAX_DOUBLINGS);
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
@@ -87,25 +87,25 @@ impl TrickleConfig {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrickleError {
     /// Imin is too short.
-    #[error("imin: {imin} is shorter than {SHORTEST_IMIN}, use a few times the worst latency of the network")]
+    #[error("imin: {imin} is shorter than {MIN_IMIN}, use a few times the worst latency of the network")]
     Imin {
         /// As given.
         imin: Time,
     },
     /// Imin is too short for k.
     #[error(
-        "imin: {imin} is shorter than {least}, twice the time that k = {k} policies of full size take on this host's link"
+        "imin: {imin} is shorter than {min}, twice the time that k = {k} policies of full size take on this host's link"
     )]
-    Hasty {
+    IminTooShortForK {
         /// As given.
         imin: Time,
         /// As given.
         k: u32,
         /// The least Imin that is possible.
-        least: Time,
+        min: Time,
     },
     /// Imax is too long.
-    #[error("imax: {doublings} doublings are more than {MOST_DOUBLINGS}")]
+    #[error("imax: {doublings} doublings are more than {MAX_DOUBLINGS}")]
     Doublings {
         /// As given.
         doublings: u32,
@@ -114,7 +114,7 @@ pub enum TrickleError {
 
 /// An event of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Tick {
+pub enum TrickleEvent {
     /// Rule 4: fewer than k consistent messages were received in this interval, so transmit now.
     Transmit,
     /// Rule 4: k consistent messages were received in this interval, so transmit nothing.
@@ -129,19 +129,19 @@ pub struct Trickle {
     config: TrickleConfig,
     /// I.
     interval: Time,
-    /// t as a point in time; `None` once it is over.
-    moment: Option<Time>,
+    /// t as a point in time; `Open` once it is over.
+    transmit_at: Option<Time>,
     /// Time at which the interval ends.
     ends: Time,
     /// c.
-    heard: u32,
+    counter: u32,
 }
 
 impl Trickle {
     /// Rule 1: starts with an interval of any length between Imin and the longest; others are brought into that range.
     pub fn start(config: TrickleConfig, first: Time, now: Time, rng: &mut impl Rng) -> Trickle {
-        let mut timer = Trickle { config, interval: config.imin, moment: None, ends: now, heard: 0 };
-        timer.begin(now, first.max(config.imin).min(config.longest()), rng);
+        let mut timer = Trickle { config, interval: config.imin, transmit_at: None, ends: now, counter: 0 };
+        timer.begin(now, first.max(config.imin).min(config.imax()), rng);
         timer
     }
 
@@ -158,14 +158,14 @@ impl Trickle {
         let length = interval.as_ps();
         let moment = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
         self.interval = interval;
-        self.moment = Some(now.saturating_add(moment));
+        self.transmit_at = Some(now.saturating_add(moment));
         self.ends = now.saturating_add(interval);
-        self.heard = 0;
+        self.counter = 0;
     }
 
     /// Applies rule 3: counts a consistent message of another node.
-    pub fn consistent(&mut self) {
-        self.heard = self.heard.saturating_add(1);
+    pub fn on_consistent(&mut self) {
+        self.counter = self.counter.saturating_add(1);
     }
 
     /// Applies rule 6 after an inconsistent message or an event. Begins an interval of Imin and returns true, unless
@@ -179,25 +179,25 @@ impl Trickle {
         resets
     }
 
-    /// Returns the next event that is due at `now`; `None` if none is.
-    pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<Tick> {
-        if self.moment.take_if(|at| *at <= now).is_some() {
-            return Some(if self.is_redundant() { Tick::Suppressed } else { Tick::Transmit });
+    /// Returns the next event that is due at `now`; `Open` if none is.
+    pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<TrickleEvent> {
+        if self.transmit_at.take_if(|at| *at <= now).is_some() {
+            return Some(if self.is_redundant() { TrickleEvent::Suppressed } else { TrickleEvent::Transmit });
         }
         if self.ends > now {
             return None;
         }
         // Rule 5.
-        let doubled = Time::from_ps(self.interval.as_ps().saturating_mul(2)).min(self.config.longest());
+        let doubled = Time::from_ps(self.interval.as_ps().saturating_mul(2)).min(self.config.imax());
         // A caller that is late by a whole interval has slept: what it slept through is not made up for.
         let from = if self.ends.saturating_add(doubled) > now { self.ends } else { now };
         self.begin(from, doubled, rng);
-        Some(Tick::Interval(doubled))
+        Some(TrickleEvent::Interval(doubled))
     }
 
     /// Returns the time of the next event of [`poll`](Self::poll).
     pub fn next(&self) -> Time {
-        self.moment.unwrap_or(self.ends)
+        self.transmit_at.unwrap_or(self.ends)
     }
 
     /// Returns the end of the interval, and thereby of the time in which to transmit.
@@ -207,7 +207,7 @@ impl Trickle {
 
     /// Returns whether k consistent messages were received in this interval.
     pub fn is_redundant(&self) -> bool {
-        self.config.k.is_some_and(|k| self.heard >= k.get())
+        self.config.k.is_some_and(|k| self.counter >= k.get())
     }
 
     /// I.
@@ -217,7 +217,7 @@ impl Trickle {
 
     /// c.
     pub fn heard(&self) -> u32 {
-        self.heard
+        self.counter
     }
 
     /// Returns the parameters.
@@ -246,10 +246,10 @@ mod tests {
     /// RFC 6206 §4.1: Imin of 100 ms doubled 16 times is 6553.6 s.
     #[test]
     fn imax_is_doublings() {
-        assert_eq!(config(16, 1).longest(), Time::from_ms(6_553_600));
-        assert_eq!(config(0, 1).longest(), IMIN);
+        assert_eq!(config(16, 1).imax(), Time::from_ms(6_553_600));
+        assert_eq!(config(0, 1).imax(), IMIN);
         // What no Time can hold is as long as it can be.
-        assert_eq!(config(63, 1).longest(), Time::MAX);
+        assert_eq!(config(63, 1).imax(), Time::MAX);
         assert!(TrickleConfig::new(Time::ZERO, 1, 1).is_err());
         assert!(TrickleConfig::new(IMIN, 64, 1).is_err());
         assert_eq!(config(1, 0).k, None);
@@ -270,7 +270,7 @@ mod tests {
         let mut lengths = Vec::new();
         while lengths.len() < 6 {
             let now = timer.next();
-            if let Some(Tick::Interval(length)) = timer.poll(now, &mut rng) {
+            if let Some(TrickleEvent::Interval(length)) = timer.poll(now, &mut rng) {
                 lengths.push(length.as_ps() / IMIN.as_ps());
             }
         }
@@ -282,13 +282,13 @@ mod tests {
     fn resets_only_above_imin() {
         let mut rng = rng(3);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
-        timer.consistent();
+        timer.on_consistent();
         let (due, ends) = (timer.next(), timer.ends);
         assert!(!timer.reset(Time::from_ms(10), &mut rng));
         assert_eq!((timer.heard(), timer.next(), timer.ends), (1, due, ends));
-        assert_eq!(timer.poll(due, &mut rng), Some(Tick::Suppressed));
-        assert_eq!(timer.poll(ends, &mut rng), Some(Tick::Interval(IMIN * 2)));
-        timer.consistent();
+        assert_eq!(timer.poll(due, &mut rng), Some(TrickleEvent::Suppressed));
+        assert_eq!(timer.poll(ends, &mut rng), Some(TrickleEvent::Interval(IMIN * 2)));
+        timer.on_consistent();
         let now = ends + Time::from_ms(7);
         assert!(timer.reset(now, &mut rng));
         assert_eq!((timer.interval(), timer.heard(), timer.ends), (IMIN, 0, now + IMIN));
@@ -297,23 +297,23 @@ mod tests {
         assert!(timer.next() >= now + IMIN / 2);
         // With Imax at Imin there is nothing to reset to.
         let mut flat = Trickle::start(config(0, 1), IMIN, Time::ZERO, &mut rng);
-        assert_eq!(flat.poll(flat.next(), &mut rng), Some(Tick::Transmit));
-        assert_eq!(flat.poll(IMIN, &mut rng), Some(Tick::Interval(IMIN)));
+        assert_eq!(flat.poll(flat.next(), &mut rng), Some(TrickleEvent::Transmit));
+        assert_eq!(flat.poll(IMIN, &mut rng), Some(TrickleEvent::Interval(IMIN)));
         assert!(!flat.reset(IMIN, &mut rng));
     }
 
     #[test]
     fn k_others_suppress_and_0_never_does() {
         for (k, heard, tick) in [
-            (1, 0, Tick::Transmit),
-            (1, 1, Tick::Suppressed),
-            (3, 2, Tick::Transmit),
-            (3, 3, Tick::Suppressed),
-            (0, 1_000, Tick::Transmit),
+            (1, 0, TrickleEvent::Transmit),
+            (1, 1, TrickleEvent::Suppressed),
+            (3, 2, TrickleEvent::Transmit),
+            (3, 3, TrickleEvent::Suppressed),
+            (0, 1_000, TrickleEvent::Transmit),
         ] {
             let mut rng = rng(4);
             let mut timer = Trickle::start(config(3, k), IMIN, Time::ZERO, &mut rng);
-            (0..heard).for_each(|_| timer.consistent());
+            (0..heard).for_each(|_| timer.on_consistent());
             assert_eq!(timer.poll(timer.next(), &mut rng), Some(tick), "k {k}, heard {heard}");
         }
     }
@@ -323,11 +323,11 @@ mod tests {
     fn messages_heard_after_t_are_forgotten_with_the_interval() {
         let mut rng = rng(5);
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
-        assert_eq!(timer.poll(timer.next(), &mut rng), Some(Tick::Transmit));
-        timer.consistent();
-        assert_eq!(timer.poll(IMIN, &mut rng), Some(Tick::Interval(IMIN * 2)));
+        assert_eq!(timer.poll(timer.next(), &mut rng), Some(TrickleEvent::Transmit));
+        timer.on_consistent();
+        assert_eq!(timer.poll(IMIN, &mut rng), Some(TrickleEvent::Interval(IMIN * 2)));
         assert_eq!(timer.heard(), 0);
-        assert_eq!(timer.poll(timer.next(), &mut rng), Some(Tick::Transmit));
+        assert_eq!(timer.poll(timer.next(), &mut rng), Some(TrickleEvent::Transmit));
     }
 
     /// A laptop that was closed for a year does not send a year's worth of messages.
@@ -337,7 +337,7 @@ mod tests {
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
         let late = Time::from_secs(1_000_000);
         let ticks: Vec<_> = std::iter::from_fn(|| timer.poll(late, &mut rng)).collect();
-        assert_eq!(ticks, [Tick::Transmit, Tick::Interval(IMIN * 2)]);
+        assert_eq!(ticks, [TrickleEvent::Transmit, TrickleEvent::Interval(IMIN * 2)]);
         assert!(timer.next() >= late + IMIN);
         // One that is only a little late keeps the rhythm.
         let mut timer = Trickle::start(config(3, 1), IMIN, Time::ZERO, &mut rng);
@@ -367,7 +367,7 @@ mod tests {
                 while timer.next() <= until {
                     now = timer.next();
                     match timer.poll(now, &mut rng).unwrap() {
-                        Tick::Interval(length) => {
+                        TrickleEvent::Interval(length) => {
                             prop_assert_eq!(length, timer.interval());
                             (begun, heard, sent) = (now, 0, false);
                         }
@@ -376,14 +376,14 @@ mod tests {
                             prop_assert!(!sent);
                             sent = true;
                             prop_assert!(since * 2 >= timer.interval() && since < timer.interval());
-                            prop_assert_eq!(tick == Tick::Suppressed, k > 0 && heard >= k);
+                            prop_assert_eq!(tick == TrickleEvent::Suppressed, k > 0 && heard >= k);
                         }
                     }
                 }
                 now = until;
                 match event {
                     0 => {}
-                    1 => { timer.consistent(); heard += 1; }
+                    1 => { timer.on_consistent(); heard += 1; }
                     _ => {
                         let was = timer.interval();
                         let did = timer.reset(now, &mut rng);
@@ -391,7 +391,7 @@ mod tests {
                         if did { (begun, heard, sent) = (now, 0, false); }
                     }
                 }
-                prop_assert!(timer.interval() >= config.imin && timer.interval() <= config.longest());
+                prop_assert!(timer.interval() >= config.imin && timer.interval() <= config.imax());
             }
         }
     }

@@ -5,7 +5,8 @@ use std::net::Ipv4Addr;
 use std::path::PathBuf;
 use std::process::{Command, ExitCode};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr,
+    Ecn, Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, IntRecord, MAX_HEADER_LEN, PacketKind, RateCode,
+    WeirRepr,
 };
 use weir_testkit::harness;
 
@@ -29,8 +30,8 @@ const H2: Ipv4Addr = Ipv4Addr::new(10, 0, 2, 2);
 /// Offset of the Weir header in a frame.
 const WEIR_AT: usize = HEADERS_LEN - 24;
 
-fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
-    let forward = matches!(kind, Kind::Data | Kind::Probe | Kind::Policy);
+fn frame(kind: PacketKind, message: u32, seq: u32) -> FrameRepr {
+    let forward = matches!(kind, PacketKind::Data | PacketKind::Probe | PacketKind::Policy);
     let (source, destination) = if forward { (H1, H2) } else { (H2, H1) };
     FrameRepr {
         source_mac: [2, 0, 0, 0, 0, 1],
@@ -47,7 +48,7 @@ fn frame(kind: Kind, message: u32, seq: u32) -> FrameRepr {
 
 fn bytes(repr: &FrameRepr, records: &[IntRecord]) -> Vec<u8> {
     let records: Vec<u8> = records.iter().flat_map(|record| record.pack().to_be_bytes()).collect();
-    let mut out = vec![0; MAX_HEAD];
+    let mut out = vec![0; MAX_HEADER_LEN];
     let head = repr.emit(&records, &mut out).expect("it fits");
     out.truncate(head);
     out.resize(head + repr.payload_len as usize, 0);
@@ -112,13 +113,13 @@ fn check(frame: Vec<u8>, options: &[&str], expected: &[(&str, &str)]) {
 }
 
 fn every_field_is_shown() {
-    let mut repr = frame(Kind::Ack, 0x0102_0304, 3_000_000_001);
+    let mut repr = frame(PacketKind::Ack, 0x0102_0304, 3_000_000_001);
     repr.weir.flags = Flags::START | Flags::TELEMETRY | Flags::ECN_ECHO | Flags::EXPRESS;
     repr.weir.tokens = 5;
     repr.weir.subflow = 9;
     repr.weir.concurrency = 513;
     repr.weir.path_id = 0xabc;
-    repr.weir.stamp = 4_000_000_000;
+    repr.weir.timestamp = 4_000_000_000;
     repr.weir.grant = 0xabc;
     let mut frame = bytes(&repr, &[record(14, 0x12_3456, 7_812, 2_500)]);
     frame[WEIR_AT + 3] = 0x70; // bits of no format
@@ -188,12 +189,12 @@ fn every_field_is_shown() {
 }
 
 fn frame_with_payload(payload_len: u32) -> FrameRepr {
-    FrameRepr { payload_len, ..frame(Kind::Data, 7, 0) }
+    FrameRepr { payload_len, ..frame(PacketKind::Data, 7, 0) }
 }
 
 fn every_kind_and_rate_has_its_name() {
     const NAMES: [&str; 8] = ["DATA", "ACK", "NACK", "CNP", "PROBE", "PROBE_REPLY", "RATE", "POLICY"];
-    let frames: Vec<_> = Kind::ALL.iter().map(|&kind| bytes(&frame(kind, 1, 2), &[])).collect();
+    let frames: Vec<_> = PacketKind::ALL.iter().map(|&kind| bytes(&frame(kind, 1, 2), &[])).collect();
     let lines = tshark(&frames, &[], &["weir.kind", "_ws.col.Info", "weir.wrong_port", "weir.gap"]);
     for (i, line) in lines.iter().enumerate() {
         assert_eq!(line[0], i.to_string());
@@ -204,7 +205,7 @@ fn every_kind_and_rate_has_its_name() {
     // The words of the rate table, from the tree; two packets of eight records.
     for low in [0_u8, 8] {
         let records: Vec<_> = (low..low + 8).map(|code| record(code, 0, 0, 0)).collect();
-        let mut repr = frame(Kind::Ack, 1, 2);
+        let mut repr = frame(PacketKind::Ack, 1, 2);
         repr.weir.flags = Flags::TELEMETRY;
         let lines = tshark(&[bytes(&repr, &records)], &[], &["weir.int.rate", "_ws.expert.message"]);
         assert_eq!(lines[0][0], (low..low + 8).map(|c| c.to_string()).collect::<Vec<_>>().join(","));
@@ -224,11 +225,11 @@ fn every_kind_and_rate_has_its_name() {
 /// On the wire the newest record comes first.
 fn records_come_in_data_path_order() {
     let records = [record(3, 30, 0, 0), record(2, 20, 0, 0), record(1, 10, 0, 0)];
-    let mut gathered_by_ack = frame(Kind::Ack, 7, 1_000);
+    let mut gathered_by_ack = frame(PacketKind::Ack, 7, 1_000);
     gathered_by_ack.weir.flags = Flags::TELEMETRY;
     let frames = [
         bytes(&frame_with_payload(10), &records),
-        bytes(&frame(Kind::Ack, 7, 1_000), &records), // copied from DATA
+        bytes(&frame(PacketKind::Ack, 7, 1_000), &records), // copied from DATA
         bytes(&gathered_by_ack, &records),
     ];
     let lines = tshark(&frames, &[], &["weir.int.hop", "weir.int.timestamp", "weir.payload_len"]);
@@ -239,7 +240,7 @@ fn records_come_in_data_path_order() {
 
 fn pairs_and_paths_are_joined() {
     let ack = |seq, path_id, grant| {
-        let mut repr = frame(Kind::Ack, 7, seq);
+        let mut repr = frame(PacketKind::Ack, 7, seq);
         (repr.weir.path_id, repr.weir.grant) = (path_id, grant);
         bytes(&repr, &[])
     };
@@ -272,7 +273,7 @@ fn pairs_and_paths_are_joined() {
 
 fn records_are_read_by_their_format() {
     let entry = record(7, 99, 3, 4);
-    let mut head = bytes(&frame(Kind::Ack, 7, 0), &[entry, entry]);
+    let mut head = bytes(&frame(PacketKind::Ack, 7, 0), &[entry, entry]);
     // Two records of 12 bytes: switch 0x0102, port 0x0304, the entry.
     head.truncate(HEADERS_LEN);
     for _ in 0..2 {

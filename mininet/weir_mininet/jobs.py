@@ -72,7 +72,7 @@ def run_agents(fabric: Fabric, commands: Dict[str, List[str]], told: Callable[[]
             if agent.poll() is None:
                 agent.kill()
     words = {host: agent.stderr.read()[-LAST_WORDS:].decode(errors="replace").strip() for host, agent in agents.items()}
-    return {host: {"status": agent.wait(), "said": words[host]} for host, agent in agents.items()}
+    return {host: {"status": agent.wait(), "stderr_tail": words[host]} for host, agent in agents.items()}
 
 
 def wait_until_listening(fabric: Fabric, host: str, agent: subprocess.Popen, start: float) -> None:

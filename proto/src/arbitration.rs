@@ -40,11 +40,11 @@ pub type ClientId = u64;
 pub const MAX_CLIENTS: usize = 16;
 
 /// The most characters of a name that an error repeats.
-const LONGEST_NAME: usize = 100;
+const MAX_QUOTED_NAME: usize = 100;
 
 /// A reason why a bid ends its stream, or a write is not allowed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refusal {
+pub enum ArbitrationError {
     /// Another device is meant.
     #[error("there is no device {asked} here, this is device {device}")]
     OtherDevice {
@@ -86,23 +86,23 @@ pub enum Refusal {
     NoSession,
 }
 
-impl Refusal {
+impl ArbitrationError {
     /// Returns the canonical code of the specification (§5.3, §12).
     pub fn code(&self) -> Code {
         match self {
-            Refusal::OtherDevice { .. } => Code::NotFound,
-            Refusal::DeviceChanged { .. } => Code::FailedPrecondition,
-            Refusal::Role(_) => Code::NotFound,
-            Refusal::RoleConfig | Refusal::Duplicate(_) => Code::InvalidArgument,
-            Refusal::TooMany => Code::ResourceExhausted,
-            Refusal::NotPrimary { .. } | Refusal::NoSession => Code::PermissionDenied,
+            ArbitrationError::OtherDevice { .. } => Code::NotFound,
+            ArbitrationError::DeviceChanged { .. } => Code::FailedPrecondition,
+            ArbitrationError::Role(_) => Code::NotFound,
+            ArbitrationError::RoleConfig | ArbitrationError::Duplicate(_) => Code::InvalidArgument,
+            ArbitrationError::TooMany => Code::ResourceExhausted,
+            ArbitrationError::NotPrimary { .. } | ArbitrationError::NoSession => Code::PermissionDenied,
         }
     }
 }
 
 /// A message for a client.
 #[derive(Clone, Debug, PartialEq)]
-pub struct Notice {
+pub struct ArbitrationNotification {
     /// The client.
     pub to: ClientId,
     /// The arbitration update, which names the primary.
@@ -145,39 +145,43 @@ impl Arbitration {
     ///
     /// The bid names another device or a role, its id is another client's, or there are [`MAX_CLIENTS`] clients. The
     /// client loses its stream then: let it [`leave`](Self::leave).
-    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<Vec<Notice>, Refusal> {
+    pub fn bid(
+        &mut self,
+        client: ClientId,
+        bid: &MasterArbitrationUpdate,
+    ) -> Result<Vec<ArbitrationNotification>, ArbitrationError> {
         let known = self.clients.contains_key(&client);
         let (asked, device) = (bid.device_id, self.device);
         match (asked == device, known) {
             (true, _) => {}
-            (false, true) => return Err(Refusal::DeviceChanged { asked, device }),
-            (false, false) => return Err(Refusal::OtherDevice { asked, device }),
+            (false, true) => return Err(ArbitrationError::DeviceChanged { asked, device }),
+            (false, false) => return Err(ArbitrationError::OtherDevice { asked, device }),
         }
         check_role(bid.role.as_ref())?;
         let id = bid.election_id.map(u128::from);
         if let Some(id) = id
             && self.clients.iter().any(|(&other, &its)| other != client && its == Some(id))
         {
-            return Err(Refusal::Duplicate(id));
+            return Err(ArbitrationError::Duplicate(id));
         }
         if !known && self.clients.len() >= MAX_CLIENTS {
-            return Err(Refusal::TooMany);
+            return Err(ArbitrationError::TooMany);
         }
         let before = self.highest();
         self.clients.insert(client, id);
         Ok(match self.highest() == before {
             true => vec![self.notice(client)],
-            false => self.tell_all(),
+            false => self.notify_all(),
         })
     }
 
     /// Removes a client whose stream has ended. Returns the messages for the other clients.
-    pub fn leave(&mut self, client: ClientId) -> Vec<Notice> {
+    pub fn leave(&mut self, client: ClientId) -> Vec<ArbitrationNotification> {
         let before = self.highest();
         self.clients.remove(&client);
         match self.highest() == before {
             true => Vec::new(),
-            false => self.tell_all(),
+            false => self.notify_all(),
         }
     }
 
@@ -187,13 +191,13 @@ impl Arbitration {
     /// # Errors
     ///
     /// The id is not the primary's, or there is an id and no client has a stream.
-    pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Refusal> {
+    pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), ArbitrationError> {
         let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {
             (Some((_, primary)), Some(id)) if id == primary => Ok(()),
             (None, None) if self.clients.is_empty() => Ok(()),
-            (None, Some(_)) if self.clients.is_empty() => Err(Refusal::NoSession),
-            (primary, id) => Err(Refusal::NotPrimary {
+            (None, Some(_)) if self.clients.is_empty() => Err(ArbitrationError::NoSession),
+            (primary, id) => Err(ArbitrationError::NotPrimary {
                 given: id
                     .map_or("the request has no election id".into(), |id| format!("the election id is {id}")),
                 primary: primary.map_or("nobody".into(), |(_, id)| id.to_string()),
@@ -206,23 +210,23 @@ impl Arbitration {
     /// # Errors
     ///
     /// It is another device, or a role other than the default one.
-    pub fn check_target(&self, device: u64, role: &str) -> Result<(), Refusal> {
+    pub fn check_target(&self, device: u64, role: &str) -> Result<(), ArbitrationError> {
         if device != self.device {
-            return Err(Refusal::OtherDevice { asked: device, device: self.device });
+            return Err(ArbitrationError::OtherDevice { asked: device, device: self.device });
         }
         match role {
             "" => Ok(()),
-            role => Err(Refusal::Role(quoted(role))),
+            role => Err(ArbitrationError::Role(quoted(role))),
         }
     }
 
-    fn tell_all(&self) -> Vec<Notice> {
+    fn notify_all(&self) -> Vec<ArbitrationNotification> {
         let primary = self.primary();
         let backups = self.clients.keys().copied().filter(|&client| Some(client) != primary);
         backups.chain(primary).map(|client| self.notice(client)).collect()
     }
 
-    fn notice(&self, to: ClientId) -> Notice {
+    fn notice(&self, to: ClientId) -> ArbitrationNotification {
         let highest = self.highest();
         let (code, message) = match highest {
             Some((primary, _)) if primary == to => (Code::Ok, "Is primary"),
@@ -236,25 +240,25 @@ impl Arbitration {
             election_id: highest.map(|(_, id)| id.into()),
             status: Some(status),
         };
-        Notice { to, update }
+        ArbitrationNotification { to, update }
     }
 }
 
-fn check_role(role: Option<&Role>) -> Result<(), Refusal> {
+fn check_role(role: Option<&Role>) -> Result<(), ArbitrationError> {
     let Some(role) = role else { return Ok(()) };
     #[allow(deprecated)] // older clients still send it
     let id = role.id;
     match (role.name.as_str(), id) {
-        ("", 0) if role.config.is_some() => Err(Refusal::RoleConfig),
+        ("", 0) if role.config.is_some() => Err(ArbitrationError::RoleConfig),
         ("", 0) => Ok(()),
-        ("", id) => Err(Refusal::Role(id.to_string())),
-        (name, _) => Err(Refusal::Role(quoted(name))),
+        ("", id) => Err(ArbitrationError::Role(id.to_string())),
+        (name, _) => Err(ArbitrationError::Role(quoted(name))),
     }
 }
 
 /// Returns a name as an error repeats it: its first characters, if it is long.
 fn quoted(name: &str) -> String {
-    match name.char_indices().nth(LONGEST_NAME) {
+    match name.char_indices().nth(MAX_QUOTED_NAME) {
         Some((end, _)) => format!("{:?}...", &name[..end]),
         None => format!("{name:?}"),
     }
@@ -273,8 +277,8 @@ impl From<u128> for Uint128 {
 }
 
 #[cfg(any(feature = "client", feature = "server"))]
-impl From<Refusal> for tonic::Status {
-    fn from(refusal: Refusal) -> tonic::Status {
+impl From<ArbitrationError> for tonic::Status {
+    fn from(refusal: ArbitrationError) -> tonic::Status {
         tonic::Status::new(tonic::Code::from_i32(refusal.code().into()), refusal.to_string())
     }
 }
@@ -295,8 +299,8 @@ mod tests {
     }
 
     /// (client, code, primary's id) of each notice.
-    fn told(notices: &[Notice]) -> Vec<(ClientId, Code, Option<u128>)> {
-        let one = |notice: &Notice| {
+    fn told(notices: &[ArbitrationNotification]) -> Vec<(ClientId, Code, Option<u128>)> {
+        let one = |notice: &ArbitrationNotification| {
             let code = Code::try_from(notice.update.status.as_ref().unwrap().code).unwrap();
             (notice.to, code, notice.update.election_id.map(u128::from))
         };
@@ -358,9 +362,9 @@ mod tests {
     fn ids_are_unique_and_0_is_one_but_none_is_not() {
         let mut all = with(&[(1, 5)]);
         let refusal = all.bid(2, &bid(5)).unwrap_err();
-        assert_eq!((refusal.code(), refusal), (Code::InvalidArgument, Refusal::Duplicate(5)));
+        assert_eq!((refusal.code(), refusal), (Code::InvalidArgument, ArbitrationError::Duplicate(5)));
         assert_eq!(told(&all.bid(2, &bid(0)).unwrap()), [(2, AlreadyExists, Some(5))]);
-        assert_eq!(all.bid(3, &bid(0)), Err(Refusal::Duplicate(0)));
+        assert_eq!(all.bid(3, &bid(0)), Err(ArbitrationError::Duplicate(0)));
         // many may have none
         assert_eq!(told(&all.bid(3, &bid(None)).unwrap()), [(3, AlreadyExists, Some(5))]);
         assert_eq!(told(&all.bid(4, &bid(None)).unwrap()), [(4, AlreadyExists, Some(5))]);
@@ -385,13 +389,13 @@ mod tests {
         assert!(refusal.to_string().contains("no role \"routing\""), "{refusal}");
         #[allow(deprecated)]
         let numbered = Role { id: 3, ..Role::default() };
-        assert_eq!(all.bid(2, &role(numbered)), Err(Refusal::Role("3".into())));
+        assert_eq!(all.bid(2, &role(numbered)), Err(ArbitrationError::Role("3".into())));
         let configured = Role { config: Some(Default::default()), ..Role::default() };
-        assert_eq!(all.bid(2, &role(configured)), Err(Refusal::RoleConfig));
+        assert_eq!(all.bid(2, &role(configured)), Err(ArbitrationError::RoleConfig));
         for client in 2..=MAX_CLIENTS as u64 {
             all.bid(client, &bid(u128::from(client) + 100)).unwrap();
         }
-        assert_eq!(all.bid(99, &bid(None)), Err(Refusal::TooMany));
+        assert_eq!(all.bid(99, &bid(None)), Err(ArbitrationError::TooMany));
         assert!(all.bid(1, &bid(6)).is_ok(), "one that is there may bid again");
     }
 
@@ -401,7 +405,7 @@ mod tests {
         let id = |id: u128| Some(Uint128::from(id));
         let may = |all: &Arbitration, id: Option<Uint128>| all.authorise(id.as_ref());
         assert_eq!(may(&all, None), Ok(()), "without a session, as in BMv2");
-        assert_eq!(may(&all, id(5)), Err(Refusal::NoSession));
+        assert_eq!(may(&all, id(5)), Err(ArbitrationError::NoSession));
         all.bid(1, &bid(5)).unwrap();
         all.bid(2, &bid(3)).unwrap();
         assert_eq!(may(&all, id(5)), Ok(()));

@@ -37,14 +37,14 @@ pub fn of_experiment(py: Python<'_>, error: ExperimentError) -> PyErr {
 }
 
 /// Makes the exception of wrong input without a place.
-pub fn input(py: Python<'_>, why: impl std::fmt::Display) -> PyErr {
-    located(py, why.to_string(), None, None)
+pub fn input(py: Python<'_>, reason: impl std::fmt::Display) -> PyErr {
+    located(py, reason.to_string(), None, None)
 }
 
 /// Makes the exception of a run that failed.
 pub fn of_run(py: Python<'_>, error: Error) -> PyErr {
     match error {
-        Error::Input(why) => input(py, why),
-        Error::Work(why) => WorkError::new_err(why),
+        Error::Input(reason) => input(py, reason),
+        Error::Work(reason) => WorkError::new_err(reason),
     }
 }

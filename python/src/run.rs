@@ -11,14 +11,14 @@ use weir_experiment::results::Results;
 use weir_experiment::{Backend, Catalogue, Experiment, ExperimentError, Observer, Progress};
 use weir_report::load::load as read;
 use weir_report::sweep::pool::cores;
-use weir_report::{Keeper, Kept, RunDir, describe, page, tables};
-use weir_sim::VirtualTime;
+use weir_report::{CheckpointWriter, CheckpointingObserver, RunDir, describe, page, tables};
+use weir_sim::Simulation;
 
 /// The results of an experiment.
 #[pyclass(frozen, module = "weir")]
 pub struct Run {
     results: Results,
-    described: weir_report::Run,
+    described: weir_report::RunDescription,
     /// Its directory, if it is kept.
     #[pyo3(get)]
     dir: Option<PathBuf>,
@@ -59,7 +59,7 @@ impl Run {
     /// Returns every number of the run: the content of `summary.json`.
     fn to_dict<'py>(&self, py: Python<'py>) -> PyResult<Bound<'py, PyAny>> {
         let text = serde_json::to_string(&self.results.summary);
-        let text = text.map_err(|why| WorkError::new_err(why.to_string()))?;
+        let text = text.map_err(|reason| WorkError::new_err(reason.to_string()))?;
         py.import("json")?.call_method1("loads", (text,))
     }
 
@@ -154,13 +154,14 @@ fn carry_out(
     let failed = |error: Error| Python::attach(|py| of_run(py, error));
     let described = describe(experiment, &[]);
     let Some(place) = place else {
-        let outcome = VirtualTime::new(jobs).run(experiment, &mut watch).map_err(failed)?;
+        let outcome = Simulation::new(jobs).run(experiment, &mut watch).map_err(failed)?;
         return watch.raised.map_or(Ok(Run { results: outcome.results, described, dir }), Err);
     };
-    let keeper = Keeper::new(place, &described, experiment).map_err(|error| failed(error.into()))?;
-    let mut kept = Kept { watch, keeper };
-    let outcome = VirtualTime::new(jobs).run(experiment, &mut kept);
-    let Kept { watch, keeper } = kept;
+    let keeper =
+        CheckpointWriter::new(place, &described, experiment).map_err(|error| failed(error.into()))?;
+    let mut kept = CheckpointingObserver { watch, keeper };
+    let outcome = Simulation::new(jobs).run(experiment, &mut kept);
+    let CheckpointingObserver { watch, keeper } = kept;
     let results = match outcome {
         Ok(outcome) => outcome.results,
         Err(error) => {

@@ -13,12 +13,12 @@ use std::thread;
 use std::time::Duration;
 use weir_experiment::Backend;
 use weir_experiment::backend::Error;
-use weir_report::names::is_of_a_run;
-use weir_report::sweep::engine::{Engine, Open, TaskResult};
-use weir_report::sweep::pool::{Outcome, Pool, cores};
+use weir_report::names::is_run_file;
+use weir_report::sweep::engine::{Engine, PendingRun, TaskResult};
+use weir_report::sweep::pool::{Pool, RunResult, cores};
 use weir_report::sweep::{Sweep, SweepRequest};
-use weir_report::{DirError, Kit, RunDir};
-use weir_sim::VirtualTime;
+use weir_report::{DirError, Extensions, RunDir};
+use weir_sim::Simulation;
 
 /// A sweep that has run.
 #[pyclass(frozen, module = "weir", name = "Sweep")]
@@ -56,11 +56,11 @@ fn run_until_interrupted(
     sweep: &Sweep,
     jobs: usize,
     fresh: bool,
-) -> (Result<Vec<Outcome>, Error>, Option<PyErr>) {
+) -> (Result<Vec<RunResult>, Error>, Option<PyErr>) {
     const INTERVAL: Duration = Duration::from_millis(50);
     CANCELLED.store(false, Ordering::SeqCst);
     let run = || {
-        let backend = |cores| -> Box<dyn Backend> { Box::new(VirtualTime::on(cores)) };
+        let backend = |cores| -> Box<dyn Backend> { Box::new(Simulation::with_cores(cores)) };
         let is_cancelled = || CANCELLED.load(Ordering::SeqCst);
         let pool = Pool { backend, is_cancelled, jobs, threads: jobs, watched: false, verbose: false };
         sweep.run(&pool, fresh, |_| ())
@@ -84,15 +84,15 @@ fn run_until_interrupted(
 
 /// A Python function that gets all runs that are not done, does them elsewhere, and returns a message for each that
 /// failed.
-struct Elsewhere<'py> {
+struct CallbackEngine<'py> {
     function: Bound<'py, PyAny>,
     raised: RefCell<Option<PyErr>>,
 }
 
-impl Elsewhere<'_> {
-    fn call(&self, open: &[Open<'_>]) -> PyResult<Vec<Option<String>>> {
+impl CallbackEngine<'_> {
+    fn call(&self, open: &[PendingRun<'_>]) -> PyResult<Vec<Option<String>>> {
         let py = self.function.py();
-        let tasks = open.iter().map(|Open { number, task, .. }| {
+        let tasks = open.iter().map(|PendingRun { number, task, .. }| {
             let told = PyDict::new(py);
             told.set_item("number", number)?;
             told.set_item("file", &task.file)?;
@@ -106,14 +106,14 @@ impl Elsewhere<'_> {
     }
 }
 
-impl Engine for Elsewhere<'_> {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
+impl Engine for CallbackEngine<'_> {
+    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
         let failures = self.call(open).unwrap_or_else(|raised| {
             self.raised.replace(Some(raised));
             Vec::new()
         });
         let interrupted = self.raised.borrow().is_some();
-        let outcome = |(index, open): (usize, &Open<'_>)| match failures.get(index) {
+        let outcome = |(index, open): (usize, &PendingRun<'_>)| match failures.get(index) {
             None if interrupted => Ok(open.done()),
             failure => open.outcome(failure.cloned().flatten()),
         };
@@ -128,7 +128,7 @@ pub fn keep(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -
     let write = |draft: &Path| {
         files
             .iter()
-            .filter(|(name, _)| is_of_a_run(name))
+            .filter(|(name, _)| is_run_file(name))
             .try_for_each(|(name, content)| fs::write(draft.join(name), content))
     };
     RunDir::at(&dir).and_then(RunDir::open).and_then(|run| run.finish(write)).map_err(failed)?;
@@ -150,7 +150,7 @@ pub fn sweep(
     fresh: bool,
     elsewhere: Option<Bound<'_, PyAny>>,
 ) -> PyResult<Done> {
-    let kit = Kit::default();
+    let kit = Extensions::default();
     let request = SweepRequest {
         kit: &kit,
         file: &file,
@@ -167,7 +167,7 @@ pub fn sweep(
             py.detach(|| run_until_interrupted(&sweep, jobs, fresh))
         }
         Some(function) => {
-            let engine = Elsewhere { function, raised: RefCell::default() };
+            let engine = CallbackEngine { function, raised: RefCell::default() };
             (sweep.run(&engine, fresh, |_| ()), engine.raised.into_inner())
         }
     };

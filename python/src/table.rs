@@ -9,7 +9,7 @@ use pyo3::types::PyCapsule;
 use std::sync::Arc;
 use weir_experiment::results::Results;
 use weir_report::metrics::metrics;
-use weir_report::sweep::table::Findings;
+use weir_report::sweep::table::SweepResults;
 use weir_report::tables::{self, Cell, Kind, us};
 
 /// A table in Arrow's memory layout.
@@ -176,7 +176,7 @@ pub fn of_run(table: &tables::Table, results: &Results) -> Table {
 
 /// Returns one row for each point of a sweep, scheme and metric: mean and half of the 95 % confidence interval. The
 /// keys that were compared come first, as text.
-pub fn sweep(findings: &Findings<'_>) -> Table {
+pub fn sweep(findings: &SweepResults<'_>) -> Table {
     let keys = findings.keys().into_iter().map(|key| (key.to_owned(), Column::text()));
     let rest = [
         ("scheme", Column::text()),
@@ -194,7 +194,7 @@ pub fn sweep(findings: &Findings<'_>) -> Table {
             row.point.iter().for_each(|value| {
                 rows.text(value);
             });
-            rows.text(Findings::subject(&row.subject)).text(&measure.name).text(measure.unit());
+            rows.text(SweepResults::subject(&row.subject)).text(&measure.name).text(measure.unit());
             rows.number(Some(estimate.mean)).number(estimate.half).count(Some(estimate.runs as u64));
         }
     }

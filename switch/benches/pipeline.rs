@@ -4,7 +4,9 @@
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
 use std::path::{Path, PathBuf};
-use weir_switch::pipeline::{ActionCall, Effects, EgressMeta, EgressVerdict, IngressMeta, KeyMatch, Verdict};
+use weir_switch::pipeline::{
+    ActionCall, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, KeyMatch, SideEffects,
+};
 use weir_switch::{PacketPool, Pipeline, Program};
 
 const DATA: u8 = 0;
@@ -92,13 +94,13 @@ fn pipeline(c: &mut Criterion) {
             let mut pipeline = Pipeline::new(program.clone(), 1);
             configure(&mut pipeline);
             let (frame, mut fx, mut packet, mut now) =
-                (head(kind, payload), Effects::default(), PacketPool::new().get(), 0);
+                (head(kind, payload), SideEffects::default(), PacketPool::new().get(), 0);
             let mut step = || {
                 now += 120;
                 packet.set_bytes(&frame);
                 packet.set_virtual_len(payload);
                 let verdict = pipeline.ingress(&mut packet, IngressMeta { port: 5, now }, &mut fx);
-                let Verdict::Unicast { port, .. } = verdict else { panic!("{name}: {verdict:?}") };
+                let IngressVerdict::Unicast { port, .. } = verdict else { panic!("{name}: {verdict:?}") };
                 let meta = EgressMeta { port, now: now + 60, enq_timestamp: now, ..EgressMeta::default() };
                 assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
                 black_box(packet.bytes().len())

@@ -2,7 +2,7 @@
 
 use criterion::{Criterion, criterion_group, criterion_main};
 use std::hint::black_box;
-use weir_switch::tm::{Arrival, PfcConfig, PfcPort, PortConfig, TmConfig, TrafficManager};
+use weir_switch::tm::{EnqueueRequest, PfcConfig, PfcPort, PortConfig, TmConfig, TrafficManager};
 use weir_units::{Bytes, Time};
 
 const PORTS: u16 = 64;
@@ -20,9 +20,15 @@ fn manager(pfc: Option<PfcConfig>) -> TrafficManager<Box<u64>> {
     manager
 }
 
-fn arrival(n: u16) -> Arrival {
+fn arrival(n: u16) -> EnqueueRequest {
     let priority = (n / PORTS % 2) as u8;
-    Arrival { ingress: (n + 1) % PORTS, ingress_priority: priority, egress: n % PORTS, priority, len: 1_500 }
+    EnqueueRequest {
+        ingress: (n + 1) % PORTS,
+        ingress_priority: priority,
+        egress: n % PORTS,
+        priority,
+        len: 1_500,
+    }
 }
 
 fn queues(criterion: &mut Criterion) {

@@ -11,7 +11,7 @@ mod lab;
 use lab::{Lab, frames};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, TxSocket};
-use weir_switch::driver::{DataplaneConfig, FabricDataplane, InnerPort, Member, Wire};
+use weir_switch::driver::{DataplaneConfig, FabricDataplane, FabricMember, FabricPort, PortLinkConfig};
 use weir_switch::{Program, Switch};
 use weir_units::{Bandwidth, Time};
 
@@ -62,10 +62,10 @@ fn switch(config: &DataplaneConfig) -> Option<Box<Switch>> {
 
 /// Fabrics of this number of switches, in the order of the row.
 fn start(lab: &Lab, together: u16) -> Result<Vec<FabricDataplane>, Failure> {
-    let wire = Wire::new(Bandwidth::from_gbps(400), Time::ZERO);
+    let wire = PortLinkConfig::new(Bandwidth::from_gbps(400), Time::ZERO);
     let member = |n: u16| {
         let at = n % together;
-        let inner = |port, to| InnerPort { port, name: format!("s{n}-eth{port}"), to };
+        let inner = |port, to| FabricPort { port, name: format!("s{n}-eth{port}"), to };
         let (mut ports, mut links) = (Vec::new(), Vec::new());
         match at {
             0 => ports.push((1, format!("b{}", n + 1))),
@@ -76,8 +76,8 @@ fn start(lab: &Lab, together: u16) -> Result<Vec<FabricDataplane>, Failure> {
             next => links.push(inner(2, (next, 1))),
         }
         let wires = links.iter().map(|inner| (inner.port, wire)).collect();
-        let config = DataplaneConfig { wires, ..DataplaneConfig::default() };
-        Member { switch: switch(&config), config, ports, inner: links }
+        let config = DataplaneConfig { port_links: wires, ..DataplaneConfig::default() };
+        FabricMember { switch: switch(&config), config, ports, inner: links }
     };
     let fabrics = (0..HOPS / together).map(|group| {
         let members = (group * together..(group + 1) * together).map(member).collect();

@@ -99,6 +99,6 @@ fn main() -> Result<(), Box<dyn Error>> {
         counters.sent,
         counters.dropped.total().packets
     );
-    println!("the largest backlog was {} B", switch.queues().port_level(3).peak_bytes);
-    if counters.balance() { Ok(()) } else { Err("a packet is not accounted for".into()) }
+    println!("the largest backlog was {} B", switch.queues().port_occupancy(3).peak_bytes);
+    if counters.is_balanced() { Ok(()) } else { Err("a packet is not accounted for".into()) }
 }

@@ -7,14 +7,14 @@ use std::ops;
 
 /// A count of packets and of their bytes.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tally {
+pub struct PacketCount {
     /// Packets.
     pub packets: u64,
     /// Bytes, Ethernet header included, without preamble, gap and FCS.
     pub bytes: u64,
 }
 
-impl Tally {
+impl PacketCount {
     /// Counts one packet.
     pub(crate) fn count(&mut self, len: u32) {
         self.packets += 1;
@@ -22,20 +22,20 @@ impl Tally {
     }
 }
 
-impl ops::Add for Tally {
-    type Output = Tally;
-    fn add(self, other: Tally) -> Tally {
-        Tally { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
+impl ops::Add for PacketCount {
+    type Output = PacketCount;
+    fn add(self, other: PacketCount) -> PacketCount {
+        PacketCount { packets: self.packets + other.packets, bytes: self.bytes + other.bytes }
     }
 }
-impl ops::AddAssign for Tally {
-    fn add_assign(&mut self, other: Tally) {
+impl ops::AddAssign for PacketCount {
+    fn add_assign(&mut self, other: PacketCount) {
         *self = *self + other;
     }
 }
-impl std::iter::Sum for Tally {
-    fn sum<I: Iterator<Item = Tally>>(iter: I) -> Tally {
-        iter.fold(Tally::default(), ops::Add::add)
+impl std::iter::Sum for PacketCount {
+    fn sum<I: Iterator<Item = PacketCount>>(iter: I) -> PacketCount {
+        iter.fold(PacketCount::default(), ops::Add::add)
     }
 }
 
@@ -83,11 +83,11 @@ reasons! {
 
 /// One tally per [`DropReason`].
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Drops([Tally; DropReason::ALL.len()]);
+pub struct Drops([PacketCount; DropReason::ALL.len()]);
 
 impl Default for Drops {
     fn default() -> Drops {
-        Drops([Tally::default(); DropReason::ALL.len()])
+        Drops([PacketCount::default(); DropReason::ALL.len()])
     }
 }
 
@@ -97,16 +97,16 @@ impl Drops {
         self.0[reason as usize].count(len);
     }
     /// Returns the packets and bytes dropped for `reason`.
-    pub fn of(&self, reason: DropReason) -> Tally {
+    pub fn get(&self, reason: DropReason) -> PacketCount {
         self.0[reason as usize]
     }
     /// Returns the packets and bytes dropped for any reason.
-    pub fn total(&self) -> Tally {
+    pub fn total(&self) -> PacketCount {
         self.0.iter().copied().sum()
     }
     /// Returns the reasons that occurred, with their tallies.
-    pub fn iter(&self) -> impl Iterator<Item = (DropReason, Tally)> + '_ {
-        DropReason::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|(_, t)| t.packets > 0)
+    pub fn iter(&self) -> impl Iterator<Item = (DropReason, PacketCount)> + '_ {
+        DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|(_, t)| t.packets > 0)
     }
 }
 
@@ -131,8 +131,8 @@ mod tests {
         }
         let names: std::collections::BTreeSet<_> = DropReason::ALL.iter().map(|r| r.name()).collect();
         assert_eq!(names.len(), DropReason::ALL.len());
-        assert_eq!(drops.of(DropReason::TailDrop), Tally { packets: 1, bytes: 3 });
+        assert_eq!(drops.get(DropReason::TailDrop), PacketCount { packets: 1, bytes: 3 });
         let n = DropReason::ALL.len() as u64;
-        assert_eq!(drops.total(), Tally { packets: n, bytes: n * (n + 1) / 2 });
+        assert_eq!(drops.total(), PacketCount { packets: n, bytes: n * (n + 1) / 2 });
     }
 }

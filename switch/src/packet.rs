@@ -11,13 +11,13 @@ const HEADROOM: usize = 104;
 /// begins with the first of these lines.
 const SHORT_HEADROOM: usize = CACHE_LINE;
 /// Lines that headers of one packet take, mostly.
-const HEAD_LINES: usize = 2;
+const HEADER_LINES: usize = 2;
 /// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
 pub(crate) const SLACK: usize = 72;
 /// Bytes of memory that every packet has: whole lines. Headers of up to 184 bytes fit, which are all of Weir's but lists of
 /// senders, policies, and telemetry of many hops. More would cost time: translating the addresses of thousands of packets
 /// takes as long as waiting for their contents.
-const MEMORY: usize = 5 * CACHE_LINE;
+const INLINE_LEN: usize = 5 * CACHE_LINE;
 
 /// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
 /// zeros).
@@ -33,13 +33,13 @@ pub struct Packet {
     /// `None` if the sender gave none.
     pub class: Option<u8>,
     /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
-    pub(crate) returned: bool,
+    pub(crate) reentered: bool,
     /// The frame is in `large`.
     is_large: bool,
     pub(crate) phv: Phv,
     /// Memory for a packet that needs more, kept for the next one that does.
     large: Option<Box<[u8]>>,
-    memory: [u8; MEMORY],
+    memory: [u8; INLINE_LEN],
 }
 
 const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "the other fields are in one line");
@@ -48,10 +48,10 @@ const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "the o
 #[derive(Clone, Default)]
 pub(crate) struct Phv {
     /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
-    pub slots: Slots,
+    pub slots: SlotVec,
     /// Words for egress, laid out for the machine code that ran ingress: other fields are still in the frame. Without that
     /// there are none.
-    pub carried: Slots,
+    pub bridged: SlotVec,
     /// Bytes that the parser consumed; the deparser replaces them by its headers.
     pub parsed: u32,
     /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
@@ -66,19 +66,19 @@ pub(crate) struct Phv {
 /// The slots of a header vector, or those of them that machine code carries from ingress to egress. A packet on a wire has
 /// neither, and few packets in queues have the former: machine code leaves it with the switch.
 #[derive(Clone, Default)]
-pub(crate) struct Slots(Option<Box<LaidOut>>);
+pub(crate) struct SlotVec(Option<Box<SlotStorage>>);
 
 #[derive(Clone)]
-struct LaidOut {
+struct SlotStorage {
     /// The stamp of the program, or of the machine code, that `words` is laid out for.
     stamp: u32,
     words: Box<[u64]>,
 }
 
-impl Slots {
+impl SlotVec {
     /// Returns slots for the program, or the machine code, with this stamp.
-    pub fn new(stamp: u32, words: Vec<u64>) -> Slots {
-        Slots(Some(Box::new(LaidOut { stamp, words: words.into_boxed_slice() })))
+    pub fn new(stamp: u32, words: Vec<u64>) -> SlotVec {
+        SlotVec(Some(Box::new(SlotStorage { stamp, words: words.into_boxed_slice() })))
     }
 
     /// Returns whether there are none.
@@ -89,7 +89,7 @@ impl Slots {
 
     /// Returns whether they are laid out for the program, or the machine code, with this stamp.
     #[inline]
-    pub fn are_of(&self, stamp: u32) -> bool {
+    pub fn has_layout(&self, stamp: u32) -> bool {
         self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
     }
 
@@ -102,20 +102,20 @@ impl Slots {
 
     /// Takes them out of a packet.
     #[inline]
-    pub fn take(&mut self) -> Slots {
-        Slots(self.0.take())
+    pub fn take(&mut self) -> SlotVec {
+        SlotVec(self.0.take())
     }
 
     /// Becomes `slots` where there were none.
     #[inline(always)]
-    pub fn fill(&mut self, slots: Slots) {
+    pub fn replace_none(&mut self, slots: SlotVec) {
         debug_assert!(self.is_none());
         // There is nothing to drop: that would be a call.
         std::mem::forget(std::mem::replace(self, slots));
     }
 }
 
-impl Deref for Slots {
+impl Deref for SlotVec {
     type Target = [u64];
     #[inline]
     fn deref(&self) -> &[u64] {
@@ -123,7 +123,7 @@ impl Deref for Slots {
     }
 }
 
-impl DerefMut for Slots {
+impl DerefMut for SlotVec {
     #[inline]
     fn deref_mut(&mut self) -> &mut [u64] {
         self.0.as_mut().map_or(&mut [], |slots| &mut slots.words)
@@ -137,11 +137,11 @@ impl Default for Packet {
             end: 0,
             virtual_len: 0,
             class: None,
-            returned: false,
+            reentered: false,
             is_large: false,
             phv: Phv::default(),
             large: None,
-            memory: [0; MEMORY],
+            memory: [0; INLINE_LEN],
         }
     }
 }
@@ -172,7 +172,7 @@ impl Packet {
 
     /// Returns the memory, made at least `len` bytes long.
     #[inline]
-    fn memory_of(&mut self, len: usize) -> &mut [u8] {
+    fn reserve(&mut self, len: usize) -> &mut [u8] {
         if self.memory().len() < len {
             self.grow(len, self.end as usize);
         }
@@ -192,28 +192,28 @@ impl Packet {
 
     /// Returns where in the memory the frame is.
     #[inline]
-    fn place(&self) -> Range<usize> {
+    fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
     /// Becomes a new packet that holds a copy of `bytes`.
     pub fn set_bytes(&mut self, bytes: &[u8]) {
         self.reset(bytes.len(), 0);
-        let place = self.place();
+        let place = self.range();
         self.memory_mut()[place].copy_from_slice(bytes);
     }
 
     fn reset(&mut self, len: usize, virtual_len: u32) {
-        let fits = HEADROOM + len <= SHORT_HEADROOM + HEAD_LINES * CACHE_LINE;
+        let fits = HEADROOM + len <= SHORT_HEADROOM + HEADER_LINES * CACHE_LINE;
         let start = if fits { HEADROOM } else { SHORT_HEADROOM };
         (self.start, self.end) = (start as u32, (start + len) as u32);
         self.virtual_len = virtual_len;
         self.class = None;
-        (self.returned, self.is_large) = (false, false);
-        if !self.phv.carried.is_none() {
-            self.phv.carried.free();
+        (self.reentered, self.is_large) = (false, false);
+        if !self.phv.bridged.is_none() {
+            self.phv.bridged.free();
         }
-        if start + len + SLACK > MEMORY {
+        if start + len + SLACK > INLINE_LEN {
             self.grow(start + len + SLACK, 0);
         }
     }
@@ -222,7 +222,7 @@ impl Packet {
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
-        for line in self.memory[SHORT_HEADROOM..].chunks(CACHE_LINE).take(HEAD_LINES) {
+        for line in self.memory[SHORT_HEADROOM..].chunks(CACHE_LINE).take(HEADER_LINES) {
             prefetch(&line[0]);
         }
     }
@@ -230,7 +230,7 @@ impl Packet {
     /// Returns the bytes that are kept: the whole frame but its virtual tail.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
-        &self.memory()[self.place()]
+        &self.memory()[self.range()]
     }
 
     /// Returns the number of bytes that are kept.
@@ -273,7 +273,7 @@ impl Packet {
     /// Becomes a copy of `other`: bytes and header vector.
     pub fn copy_from(&mut self, other: &Packet) {
         self.copy_bytes_from(other);
-        self.returned = other.returned;
+        self.reentered = other.reentered;
         self.phv.clone_from(&other.phv);
     }
 
@@ -285,8 +285,8 @@ impl Packet {
 
     /// Returns the frame with a few bytes behind it, its length, and the header vector, borrowed apart.
     #[inline]
-    pub(crate) fn parts(&mut self) -> (&mut [u8], usize, &mut Phv) {
-        let place = self.place();
+    pub(crate) fn frame_and_phv(&mut self) -> (&mut [u8], usize, &mut Phv) {
+        let place = self.range();
         let (memory, phv) = self.memory_and_phv();
         (&mut memory[place.start..place.end + SLACK], place.len(), phv)
     }
@@ -294,36 +294,36 @@ impl Packet {
     /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
     #[inline]
     pub(crate) fn materialise(&mut self, len: usize) -> bool {
-        len <= self.place().len() || self.materialise_tail(len)
+        len <= self.range().len() || self.materialise_tail(len)
     }
 
     #[cold]
     fn materialise_tail(&mut self, len: usize) -> bool {
-        let Range { start, end } = self.place();
+        let Range { start, end } = self.range();
         let missing = start + len - end;
         if missing > self.virtual_len as usize {
             return false;
         }
-        self.memory_of(start + len + SLACK)[end..start + len].fill(0);
+        self.reserve(start + len + SLACK)[end..start + len].fill(0);
         self.end += missing as u32;
         self.virtual_len -= missing as u32;
         true
     }
 
-    /// Returns the address of the frame, where at least `room` bytes of memory begin, and the number of free bytes in front
+    /// Returns the address of the frame, where at least `frame_ptr` bytes of memory begin, and the number of free bytes in front
     /// of it.
     #[inline(always)]
-    pub(crate) fn room(&mut self, room: usize) -> (*mut u8, u32) {
+    pub(crate) fn frame_ptr(&mut self, room: usize) -> (*mut u8, u32) {
         let (start, end) = (self.start, self.start as usize + room);
         let memory =
-            if self.is_large || end > MEMORY { self.large_room(end) } else { self.memory.as_mut_ptr() };
+            if self.is_large || end > INLINE_LEN { self.large_room(end) } else { self.memory.as_mut_ptr() };
         (memory.wrapping_add(start as usize), start)
     }
 
     #[cold]
     #[inline(never)]
     fn large_room(&mut self, end: usize) -> *mut u8 {
-        self.memory_of(end).as_mut_ptr()
+        self.reserve(end).as_mut_ptr()
     }
 
     /// Lets the frame begin `bytes` earlier, in the free bytes in front of it, where its first ones have been written.
@@ -359,15 +359,15 @@ impl Packet {
     /// Moves the frame back so that it can grow at the front by `more`.
     #[cold]
     fn make_headroom(&mut self, more: usize) {
-        let (place, start) = (self.place(), more + HEADROOM);
+        let (place, start) = (self.range(), more + HEADROOM);
         let end = start + place.len();
-        self.memory_of(end + SLACK).copy_within(place, start);
+        self.reserve(end + SLACK).copy_within(place, start);
         (self.start, self.end) = (start as u32, end as u32);
     }
 
     /// Inverts a bit of the bytes that are kept; one beyond them changes nothing.
     pub fn invert_bit(&mut self, bit: usize) {
-        let place = self.place();
+        let place = self.range();
         if let Some(byte) = self.memory_mut()[place].get_mut(bit / 8) {
             *byte ^= 1 << (bit % 8);
         }
@@ -404,7 +404,7 @@ pub struct PacketPool {
 impl PacketPool {
     /// Packets that a pool keeps: about 2 MB. Copies of multicast packets come from one pool and end in another, which would
     /// grow for ever.
-    pub const MOST: usize = 4_096;
+    pub const MAX_FREE: usize = 4_096;
 
     /// Returns an empty pool.
     pub fn new() -> PacketPool {
@@ -414,9 +414,9 @@ impl PacketPool {
     pub fn get(&mut self) -> Box<Packet> {
         self.free.pop().unwrap_or_default()
     }
-    /// Takes a packet back, unless [`Self::MOST`] wait already.
+    /// Takes a packet back, unless [`Self::MAX_FREE`] wait already.
     pub fn put(&mut self, packet: Box<Packet>) {
-        if self.free.len() < Self::MOST {
+        if self.free.len() < Self::MAX_FREE {
             self.free.push(packet);
         }
     }
@@ -444,10 +444,10 @@ mod tests {
     fn a_pool_that_only_takes_is_bounded() {
         let (mut from, mut into) = (PacketPool::new(), PacketPool::new());
         let packet = Packet::from_bytes(&[1, 2, 3]);
-        for _ in 0..2 * PacketPool::MOST {
+        for _ in 0..2 * PacketPool::MAX_FREE {
             into.put(from.copy(&packet));
         }
-        assert_eq!((from.len(), into.len()), (0, PacketPool::MOST));
+        assert_eq!((from.len(), into.len()), (0, PacketPool::MAX_FREE));
     }
 
     /// Memory for a large frame is kept, and only large frames are in it.

@@ -16,7 +16,7 @@ pub fn prefetch<T>(of: &T) {
 
 /// Tells the processor that all of what `of` points to will be read soon.
 #[inline(always)]
-pub fn prefetch_whole<T>(of: &T) {
+pub fn prefetch_all<T>(of: &T) {
     for at in (0..size_of::<T>()).step_by(CACHE_LINE) {
         prefetch_line(std::ptr::from_ref(of).cast::<i8>().wrapping_add(at));
     }

@@ -13,8 +13,9 @@ use std::sync::mpsc::{Receiver, TrySendError, sync_channel};
 use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::{Interface, RxRing, TxSocket};
 use weir_switch::driver::{
-    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneHandle, Delivery, DirectionStatus,
-    FabricDataplane, Frames, InnerPort, IoDrop, Member, Notice, PcapReader, PcapWriter, Wire,
+    CaptureConfig, Dataplane, DataplaneConfig, DataplaneError, DataplaneEvent, DataplaneHandle, Delivery,
+    DirectionStatus, FabricDataplane, FabricMember, FabricPort, FrameSource, IoDrop, PcapReader, PcapWriter,
+    PortLinkConfig,
 };
 use weir_switch::engine::{SwitchConfig, SwitchOutput};
 use weir_switch::link::LinkDrop;
@@ -26,7 +27,7 @@ use weir_units::{Bandwidth, Time};
 /// Memory for a test's own receive ring.
 const RING: usize = 1 << 20;
 /// The longest time that any step may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(20);
+const TIMEOUT: Duration = Duration::from_secs(20);
 /// p4src/include/constants.p4.
 const CPU_PORT: u16 = 255;
 
@@ -54,7 +55,7 @@ impl Nic {
     /// The next `count` frames, as on a wire.
     fn receive(&mut self, count: usize) -> Vec<Vec<u8>> {
         let mut frames = Vec::new();
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while frames.len() < count {
             assert!(Instant::now() < end, "{} of {count} frames came", frames.len());
             let taken = self.ring.receive(count - frames.len(), |frame| {
@@ -98,15 +99,16 @@ fn two_ports(lab: &Lab, config: DataplaneConfig) -> (Dataplane, Nic, Nic) {
 fn a_port_behaves_like_a_cable() {
     let Some(lab) = Lab::new("a_port_behaves_like_a_cable", &["switch", "hosts"]) else { return };
     // 100 frames of 1,250 bytes at 10 Mbit/s: 1 ms each, and 50 ms until the first bit is there.
-    let wire = Wire::new(Bandwidth::from_mbps(10), Time::from_ms(50));
+    let wire = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
     let limits = QueueLimits { packets: 200, ..QueueLimits::BMV2 };
-    let config = DataplaneConfig { wires: BTreeMap::from([(2, wire)]), limits, ..DataplaneConfig::default() };
+    let config =
+        DataplaneConfig { port_links: BTreeMap::from([(2, wire)]), limits, ..DataplaneConfig::default() };
     let (dataplane, h1, mut h2) = two_ports(&lab, config);
     let frames: Vec<_> = (0..100).map(|_| udp(1, 2, 1250)).collect();
     let began = Instant::now();
     h1.send(&frames);
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
+    wait_for(TIMEOUT, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
     let queued = handle.with(|switch, _| switch.queue_packets(2)).unwrap();
     assert!(queued > 50, "the queue is in the switch: {queued}");
     h2.receive(1);
@@ -132,9 +134,9 @@ fn news(handle: &DataplaneHandle) -> Receiver<News> {
     let (sender, receiver) = sync_channel(64);
     let subscribed = handle.subscribe(move |notice| {
         let news = match notice {
-            Notice::PacketIn { frame } => News::PacketIn(frame.to_vec()),
-            Notice::Port { port, up } => News::Port(port, up),
-            Notice::Digest(_) => return Delivery::Ignored,
+            DataplaneEvent::PacketIn { frame } => News::PacketIn(frame.to_vec()),
+            DataplaneEvent::Port { port, up } => News::Port(port, up),
+            DataplaneEvent::Digest(_) => return Delivery::Ignored,
         };
         match sender.try_send(news) {
             Ok(()) => Delivery::Taken,
@@ -162,7 +164,7 @@ fn forwards_in_both_directions_and_counts_every_packet() {
 
     let stats = dataplane.stop();
     let counters = stats.switch.unwrap();
-    assert!(counters.balance(), "{counters:?}");
+    assert!(counters.is_balanced(), "{counters:?}");
     assert_eq!((counters.received, counters.sent, counters.dropped.total().packets), (10, 10, 0));
     for port in &stats.ports {
         let counters = &port.counters;
@@ -200,7 +202,7 @@ fn survives_garbage() {
     while h2.receive(1)[0] != expected {}
     let stats = dataplane.stop();
     let counters = stats.switch.unwrap();
-    assert!(counters.balance(), "{counters:?}");
+    assert!(counters.is_balanced(), "{counters:?}");
     assert_eq!(counters.received, stats.ports[0].counters.received.packets);
     assert_eq!(counters.received + stats.ports[0].counters.dropped.total(), garbage.len() as u64 + 1);
 }
@@ -211,7 +213,7 @@ fn an_interface_may_go_down_vanish_and_come_back() {
     let (dataplane, h1, mut h2) = two_ports(&lab, DataplaneConfig::default());
     let handle = dataplane.handle();
     let news = news(&handle);
-    let next = || news.recv_timeout(PATIENCE).unwrap();
+    let next = || news.recv_timeout(TIMEOUT).unwrap();
     let frame = udp(1, 2, 100);
     let passes = |h2: &mut Nic| {
         h1.send(std::slice::from_ref(&frame));
@@ -223,7 +225,7 @@ fn an_interface_may_go_down_vanish_and_come_back() {
     assert_eq!(next(), News::Port(2, false));
     h1.send(std::slice::from_ref(&frame));
     let lost = || handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::PortDown);
-    wait_for(PATIENCE, || lost() == 1);
+    wait_for(TIMEOUT, || lost() == 1);
     lab.ip("switch", "link set p2 up");
     assert_eq!(next(), News::Port(2, true));
     passes(&mut h2);
@@ -231,11 +233,11 @@ fn an_interface_may_go_down_vanish_and_come_back() {
     lab.ip("switch", "link del p2");
     assert_eq!(next(), News::Port(2, false));
     h1.send(std::slice::from_ref(&frame));
-    wait_for(PATIENCE, || lost() == 2);
+    wait_for(TIMEOUT, || lost() == 2);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
     assert_eq!(next(), News::Port(2, true));
     passes(&mut Nic::open(&lab, "hosts", "h2"));
-    assert_eq!(dataplane.stop().ports[1].counters.went_down, 2);
+    assert_eq!(dataplane.stop().ports[1].counters.link_down_events, 2);
 }
 
 #[test]
@@ -282,7 +284,7 @@ fn recognises_trains_of_segments() {
     });
     drop(listener);
     let mut trains = 0;
-    wait_for(PATIENCE, || {
+    wait_for(TIMEOUT, || {
         b.ring.receive(1, |frame| trains += u32::from(frame.segmented && !frame.is_whole()));
         trains > 0
     });
@@ -295,7 +297,7 @@ fn a_full_queue_of_the_interface_is_a_counted_drop() {
     lab.tc("switch", "qdisc add dev p2 root tbf rate 8kbit burst 1600 limit 3000");
     h1.send(&vec![udp(1, 2, 1000); 30]);
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || {
+    wait_for(TIMEOUT, || {
         let counters = handle.stats().wait().unwrap().ports[1].counters.clone();
         counters.sent.packets + counters.dropped.of(IoDrop::SendQueueFull) == 30 && counters.sent.packets < 10
     });
@@ -311,7 +313,7 @@ fn a_slow_interface_holds_frames_back_in_the_switch() {
     lab.tc("switch", "qdisc add dev p2 root tbf rate 20mbit burst 3200 limit 10000000");
     let frames: Vec<_> = (0..400).map(|n| udp(1, 2, 1100 + n)).collect();
     h1.send(&frames);
-    wait_for(PATIENCE, || handle.stats().wait().unwrap().ports[1].queued > 0);
+    wait_for(TIMEOUT, || handle.stats().wait().unwrap().ports[1].queued > 0);
     assert_eq!(h2.receive(400), frames.into_iter().map(|frame| delivered(frame, 2)).collect::<Vec<_>>());
     assert_eq!(dataplane.stop().switch.unwrap().dropped.total().packets, 0);
 }
@@ -327,7 +329,7 @@ fn frames_too_long_for_the_interface_are_counted() {
     let (h1, mut h2) = (Nic::open(&lab, "hosts", "h1"), Nic::open(&lab, "hosts", "h2"));
     lab.ip("switch", "link set p1 mtu 9000");
     // Now p1 takes what p2 cannot send.
-    wait_for(PATIENCE, || {
+    wait_for(TIMEOUT, || {
         h1.send(&[udp(1, 2, 4000)]);
         handle.stats().wait().unwrap().ports[1].counters.dropped.of(IoDrop::BadLength) > 0
     });
@@ -347,7 +349,7 @@ fn the_controller_sends_and_receives_packets() {
     h1.send(std::slice::from_ref(&probe));
     // Header: port in 9 bits, padding in 7.
     let with_port = |port: u16| [&(port << 7).to_be_bytes()[..], &probe[..]].concat();
-    assert_eq!(news.recv_timeout(PATIENCE).unwrap(), News::PacketIn(with_port(1)));
+    assert_eq!(news.recv_timeout(TIMEOUT).unwrap(), News::PacketIn(with_port(1)));
     handle.packet_out(with_port(2)).unwrap();
     assert_eq!(h2.receive(1), [probe.clone()]);
     let stats = dataplane.stop();
@@ -374,9 +376,9 @@ fn keeps_to_a_rate() {
     let config = handle.switch_config().wait().unwrap();
     assert!(handle.install(hpcc(config).unwrap()).wait().unwrap().is_some());
     h1.send(&vec![udp(1, 2, 100); 70]);
-    wait_for(PATIENCE, || handle.stats().wait().unwrap().switch.unwrap().dropped.total().packets >= 5);
+    wait_for(TIMEOUT, || handle.stats().wait().unwrap().switch.unwrap().dropped.total().packets >= 5);
     let counters = dataplane.stop().switch.unwrap();
-    assert!(counters.balance() && counters.queued >= 60, "{counters:?}");
+    assert!(counters.is_balanced() && counters.queued >= 60, "{counters:?}");
 }
 
 #[test]
@@ -409,7 +411,7 @@ fn ports_come_and_go() {
     lab.cable(("switch", "p3"), ("hosts", "h3"), 1500);
     let mut h3 = Nic::open(&lab, "hosts", "h3");
     h1.send(&[udp(1, 3, 100)]);
-    wait_for(PATIENCE, || handle.stats().wait().unwrap().elsewhere.of(IoDrop::NoInterface) == 1);
+    wait_for(TIMEOUT, || handle.stats().wait().unwrap().portless_drops.of(IoDrop::NoInterface) == 1);
     handle.add_port(3, "p3").wait().unwrap();
     h1.send(&[udp(1, 3, 100)]);
     assert_eq!(h3.receive(1), [delivered(udp(1, 3, 100), 3)]);
@@ -456,14 +458,14 @@ fn files_give_what_the_engine_gives() {
     }
     let total = input.values().map(Vec::len).sum::<usize>() as u64;
 
-    let frames = Frames::Files { directory: directory.clone(), wait: Time::ZERO };
+    let frames = FrameSource::Files { directory: directory.clone(), wait: Time::ZERO };
     let config = DataplaneConfig { frames, ..DataplaneConfig::default() };
     let engine_config = config.switch_config();
     let dataplane = start(config, &["e1", "e2"]);
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || handle.with(|switch, _| switch.counters().received).unwrap() == total);
+    wait_for(TIMEOUT, || handle.with(|switch, _| switch.counters().received).unwrap() == total);
     let stats = dataplane.stop();
-    assert!(stats.elsewhere.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
+    assert!(stats.portless_drops.of(IoDrop::NoInterface) > 0, "frames for port 3 have nowhere to go");
 
     let mut merged: Vec<_> =
         input.iter().flat_map(|(port, frames)| frames.iter().map(move |f| (f, *port))).collect();
@@ -521,17 +523,18 @@ fn read_pcap(path: &Path) -> Vec<Vec<u8>> {
 fn chain(lab: &Lab, capture: Option<CaptureConfig>) -> (FabricDataplane, Nic, Nic) {
     lab.cable(("switch", "p1"), ("hosts", "h1"), 1500);
     lab.cable(("switch", "p2"), ("hosts", "h2"), 1500);
-    let wire = Wire::new(Bandwidth::from_gbps(1), Time::from_ms(1));
+    let wire = PortLinkConfig::new(Bandwidth::from_gbps(1), Time::from_ms(1));
     let member = |at: u16| {
-        let inner = |port, to| InnerPort { port, name: format!("s{at}-eth{port}"), to };
+        let inner = |port, to| FabricPort { port, name: format!("s{at}-eth{port}"), to };
         let (ports, inner) = match at {
             0 => (vec![(1, "p1".to_owned())], vec![inner(2, (1, 1))]),
             3 => (vec![(2, "p2".to_owned())], vec![inner(1, (2, 2))]),
             _ => (vec![], vec![inner(1, (at - 1, 2)), inner(2, (at + 1, 1))]),
         };
         let wires = inner.iter().map(|inner| (inner.port, wire)).collect();
-        let config = DataplaneConfig { wires, capture: capture.clone(), ..DataplaneConfig::default() };
-        Member { switch: hpcc(config.switch_config()), config, ports, inner }
+        let config =
+            DataplaneConfig { port_links: wires, capture: capture.clone(), ..DataplaneConfig::default() };
+        FabricMember { switch: hpcc(config.switch_config()), config, ports, inner }
     };
     let fabric = lab.within("switch", || FabricDataplane::start((0..4).map(member).collect()).unwrap());
     (fabric, Nic::open(lab, "hosts", "h1"), Nic::open(lab, "hosts", "h2"))
@@ -554,7 +557,7 @@ fn a_fabric_carries_frames_through_four_switches() {
     let stats = fabric.stop();
     for (at, stats) in stats.iter().enumerate() {
         let books = stats.switch.as_ref().unwrap();
-        assert!(books.balance(), "switch {at}: {books:?}");
+        assert!(books.is_balanced(), "switch {at}: {books:?}");
         assert_eq!((books.received, books.sent, books.dropped.total().packets), (51, 51, 0), "switch {at}");
         let moved: Vec<_> = stats.ports.iter().map(|port| &port.counters).collect();
         assert_eq!(
@@ -573,28 +576,31 @@ fn a_link_of_a_fabric_can_be_cut_and_mended() {
     let handles = fabric.handles();
     let (here, there) = (news(&handles[1]), news(&handles[2]));
     handles[1].remove_port(2).wait().unwrap();
-    assert_eq!(here.recv_timeout(PATIENCE), Ok(News::Port(2, false)));
-    assert_eq!(there.recv_timeout(PATIENCE), Ok(News::Port(1, false)), "both ends see it");
+    assert_eq!(here.recv_timeout(TIMEOUT), Ok(News::Port(2, false)));
+    assert_eq!(there.recv_timeout(TIMEOUT), Ok(News::Port(1, false)), "both ends see it");
     h1.send(&[udp(1, 2, 100)]);
     let dropped =
         |port: usize| handles[1].stats().wait().unwrap().ports[port].counters.dropped.of(IoDrop::PortDown);
-    wait_for(PATIENCE, || dropped(1) == 1);
+    wait_for(TIMEOUT, || dropped(1) == 1);
     let refused = handles[1].add_port(2, "another").wait().unwrap_err();
     assert!(refused.to_string().contains("s1-eth2 is port 2 already"), "{refused}");
     handles[1].add_port(2, "s1-eth2").wait().unwrap();
-    assert_eq!(there.recv_timeout(PATIENCE), Ok(News::Port(1, true)));
+    assert_eq!(there.recv_timeout(TIMEOUT), Ok(News::Port(1, true)));
     h1.send(&[udp(1, 2, 101)]);
     assert_eq!(h2.receive(1)[0].len(), 101);
     let stats = fabric.stop();
-    assert_eq!((stats[1].ports[1].counters.went_down, stats[2].ports[0].counters.went_down), (1, 1));
+    assert_eq!(
+        (stats[1].ports[1].counters.link_down_events, stats[2].ports[0].counters.link_down_events),
+        (1, 1)
+    );
 }
 
 /// The link at a port with an interface works in both directions, is counted in both, and changes while it runs.
 #[test]
 fn the_link_to_a_host_has_two_directions_and_changes() {
     let Some(lab) = Lab::new("the_link_to_a_host", &["switch", "hosts"]) else { return };
-    let wire = Wire::new(Bandwidth::from_mbps(10), Time::from_ms(50));
-    let config = DataplaneConfig { wires: BTreeMap::from([(1, wire)]), ..DataplaneConfig::default() };
+    let wire = PortLinkConfig::new(Bandwidth::from_mbps(10), Time::from_ms(50));
+    let config = DataplaneConfig { port_links: BTreeMap::from([(1, wire)]), ..DataplaneConfig::default() };
     let (dataplane, mut h1, mut h2) = two_ports(&lab, config);
     let handle = dataplane.handle();
     let link = || handle.links().wait().unwrap().ports.remove(0);
@@ -617,10 +623,10 @@ fn the_link_to_a_host_has_two_directions_and_changes() {
     h1.send(&[udp(1, 2, 100)]);
     h2.send(&[udp(2, 1, 100)]);
     let lost = |reason| [link().received, link().sent].map(|it| it.counters.dropped(reason));
-    wait_for(PATIENCE, || lost(LinkDrop::Loss) == [1, 1]);
+    wait_for(TIMEOUT, || lost(LinkDrop::Loss) == [1, 1]);
     change("loss=0,up=false");
     h1.send(&[udp(1, 2, 100)]);
-    wait_for(PATIENCE, || lost(LinkDrop::Down) == [1, 0]);
+    wait_for(TIMEOUT, || lost(LinkDrop::Down) == [1, 0]);
     change("up=true,delay=1ms,rate=100Mbps");
     let began = Instant::now();
     h1.send(&[udp(1, 2, 101)]);

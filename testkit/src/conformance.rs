@@ -1,18 +1,18 @@
 //! Conformance tests of schemes, whatever their control law. Each function panics if a scheme fails.
 
-use crate::net::{Faults, Net, RATE};
-use crate::probe::{Probe, hop, params};
+use crate::net::{Faults, RATE, TestNetwork};
+use crate::sender_harness::{SenderHarness, hop, params};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::parameter::{Parameter, ParameterError};
-use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryOn};
+use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetrySource};
 use weir_host::telemetry::Hop;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A scheme with its parameters.
-pub type Config = Arc<dyn SchemeConfig>;
+pub type SchemeRef = Arc<dyn SchemeConfig>;
 
-const T: Time = Time::from_us(12);
+const FLOW_BASE_RTT: Time = Time::from_us(12);
 /// Ticks of the switches' clocks: of hardware, and of BMv2.
 const NS: Time = Time::from_ns(1);
 const US: Time = Time::from_us(1);
@@ -41,8 +41,8 @@ macro_rules! conformance {
             use super::*;
             use $crate::conformance;
 
-            fn scheme() -> conformance::Config {
-                conformance::of::<$scheme>()
+            fn scheme() -> conformance::SchemeRef {
+                conformance::default_config::<$scheme>()
             }
 
             $crate::conformance!(@tests scheme:
@@ -81,7 +81,7 @@ macro_rules! conformance {
 /// # Panics
 ///
 /// Another scheme of this crate has the same name, or the default of a parameter is out of its range.
-pub fn of<S: weir_host::scheme::Scheme>() -> Config {
+pub fn default_config<S: weir_host::scheme::Scheme>() -> SchemeRef {
     let registry = weir_host::schemes::Registry::builtin().with::<S>();
     registry.get(S::NAME).expect("defaults are in range")
 }
@@ -91,13 +91,18 @@ pub fn of<S: weir_host::scheme::Scheme>() -> Config {
 /// # Panics
 ///
 /// The first decision of a sender has another rate or window, or starts a timer.
-pub fn starts_at_line_rate(scheme: &Config) {
+pub fn starts_at_line_rate(scheme: &SchemeRef) {
     for nic in [Bandwidth::from_mbps(10), RATE, Bandwidth::from_gbps(400)] {
-        let start = scheme.sender(&params(nic, T)).decision();
+        let start = scheme.sender(&params(nic, FLOW_BASE_RTT)).decision();
         assert_eq!(start.rate, nic, "{}", scheme.name());
         let slow = scheme.needs().transport.slow_start;
-        assert!(slow || start.window >= nic.bytes_in(T), "{}: {}", scheme.name(), start.window);
-        assert!(!slow || start.window < nic.bytes_in(T) || nic < RATE, "{}: {}", scheme.name(), start.window);
+        assert!(slow || start.window >= nic.bytes_in(FLOW_BASE_RTT), "{}: {}", scheme.name(), start.window);
+        assert!(
+            !slow || start.window < nic.bytes_in(FLOW_BASE_RTT) || nic < RATE,
+            "{}: {}",
+            scheme.name(),
+            start.window
+        );
         assert_eq!(start.timer, None, "{}: there is nothing to wait for yet", scheme.name());
     }
 }
@@ -106,17 +111,16 @@ pub fn starts_at_line_rate(scheme: &Config) {
 fn any_hop() -> impl Strategy<Value = Hop> {
     let rate = prop::sample::select(vec![0, 1_000_000, 10_000_000_000, 100_000_000_000, 800_000_000_000]);
     let edge = |max: u32| prop_oneof![Just(0), Just(max - 1), 0..max];
-    (rate, edge(Hop::TICKS), edge(Hop::TX_BYTES), prop_oneof![Just(0), any::<u32>()]).prop_map(
-        |(rate, at, tx_bytes, queue)| {
+    (rate, edge(Hop::TIMESTAMP_MODULUS), edge(Hop::TX_BYTES_MODULUS), prop_oneof![Just(0), any::<u32>()])
+        .prop_map(|(rate, at, tx_bytes, queue)| {
             let rate = Bandwidth::from_bps(rate);
-            Hop { rate, at, tx_bytes, queue, link: 0, share: None }
-        },
-    )
+            Hop { rate, timestamp: at, tx_bytes, queue, link: 0, share: None }
+        })
 }
 
 /// Asserts that window and rate stay above zero and within line rate, and that timers advance, whatever a sender half
 /// is told.
-pub fn survives_any_feedback(scheme: &Config) {
+pub fn survives_any_feedback(scheme: &SchemeRef) {
     let step = || {
         (
             prop::collection::vec(any_hop(), 0..=8),
@@ -131,9 +135,9 @@ pub fn survives_any_feedback(scheme: &Config) {
         steps in prop::collection::vec(step(), 1..60),
     )| {
         let nic = Bandwidth::from_bps(nic);
-        let mut params = params(nic, T);
+        let mut params = params(nic, FLOW_BASE_RTT);
         params.tick = tick;
-        let mut probe = Probe::new(&**scheme, &params);
+        let mut probe = SenderHarness::new(&**scheme, &params);
         let start = probe.sender.decision();
         for (hops, (concurrency, path, marked, rtt), what, gap) in steps {
             probe.now += Time::from_ps(gap);
@@ -146,7 +150,7 @@ pub fn survives_any_feedback(scheme: &Config) {
                 0 => probe.sender.on_cnp(now),
                 8 => {
                     let rate = Bandwidth::from_bps(u64::from(concurrency) * u64::from(concurrency) * 1_000);
-                    probe.sender.on_rate(&RateEvent { now, rate, point: (concurrency.into(), path) })
+                    probe.sender.on_rate(&RateEvent { now, rate, congestion_point: (concurrency.into(), path) })
                 }
                 1 => {
                     let decision = probe.sender.on_timer(now);
@@ -154,30 +158,30 @@ pub fn survives_any_feedback(scheme: &Config) {
                     decision
                 }
                 2 => probe.sender.on_loss(&LossEvent { now, kind: LossKind::Nack, seq: 0, snd_nxt: 9 }),
-                3 | 4 => probe.commit(&hops),
+                3 | 4 => probe.ack_next_round(&hops),
                 _ => probe.ack(&hops),
             };
             prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
             // A window that starts small grows while it is filled: the probe has 100 packets in flight.
-            let most = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
-            prop_assert!(decision.window <= most, "{:?}", decision);
+            let max = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
+            prop_assert!(decision.window <= max, "{:?}", decision);
             prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
         }
     });
 }
 
-fn uses_telemetry(scheme: &Config) -> bool {
-    !matches!(scheme.needs().telemetry, TelemetryOn::Nothing | TelemetryOn::Notices)
+fn uses_telemetry(scheme: &SchemeRef) -> bool {
+    !matches!(scheme.needs().telemetry, TelemetrySource::None | TelemetrySource::RateNotifications)
 }
 
 /// Returns a sender half with a congested path to start from, if the scheme uses telemetry.
-fn congested(scheme: &Config) -> Option<Probe> {
+fn congested(scheme: &SchemeRef) -> Option<SenderHarness> {
     if !uses_telemetry(scheme) {
         return None;
     }
-    let mut probe = Probe::new(&**scheme, &params(RATE, T));
-    probe.commit(&[hop(100, 0, 0, 300_000)]);
-    probe.commit(&[hop(100, 12_000, 150_000, 300_000)]);
+    let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
+    probe.ack_next_round(&[hop(100, 0, 0, 300_000)]);
+    probe.ack_next_round(&[hop(100, 12_000, 150_000, 300_000)]);
     assert!(probe.sender.decision().rate < RATE, "{}", scheme.name());
     Some(probe)
 }
@@ -188,22 +192,22 @@ fn congested(scheme: &Config) -> Option<Probe> {
 ///
 /// A record that is impossible changes the decision or is not counted, or a valid one after it changes
 /// nothing.
-pub fn leaves_out_impossible_telemetry(scheme: &Config) {
+pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
         let name = scheme.name();
         assert_eq!(
-            probe.commit(&[Hop { rate: Bandwidth::ZERO, ..hop(0, 13_000, 162_500, 0) }]),
+            probe.ack_next_round(&[Hop { rate: Bandwidth::ZERO, ..hop(0, 13_000, 162_500, 0) }]),
             before,
             "{name}"
         );
-        assert_eq!(probe.commit(&[hop(100, 11_999, 162_500, 0)]), before, "{name}");
+        assert_eq!(probe.ack_next_round(&[hop(100, 11_999, 162_500, 0)]), before, "{name}");
         // 1 MB in 1 us is 8 Tbit/s.
-        assert_eq!(probe.commit(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
+        assert_eq!(probe.ack_next_round(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
         let checks = probe.checks;
-        assert_eq!((checks.unknown_rate, checks.backwards, checks.too_fast), (1, 1, 1), "{name}");
+        assert_eq!((checks.unknown_rate, checks.stale, checks.too_fast), (1, 1, 1), "{name}");
         // One frame more than the rate allows, counted when its first byte left, is no forgery.
-        assert_ne!(probe.commit(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
+        assert_ne!(probe.ack_next_round(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
         assert_eq!(probe.checks.total(), 3, "{name}");
     }
 }
@@ -214,16 +218,16 @@ pub fn leaves_out_impossible_telemetry(scheme: &Config) {
 /// # Panics
 ///
 /// The second ACK changes the decision, or the third one measures from another record.
-pub fn skips_equal_timestamps(scheme: &Config) {
+pub fn skips_equal_timestamps(scheme: &SchemeRef) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
         for _ in 0..3 {
-            assert_eq!(probe.commit(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
+            assert_eq!(probe.ack_next_round(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
         }
         // The counter ran on to 225,000: measured since 150,000 that is half the link in T.
-        let next = probe.commit(&[hop(100, 24_000, 225_000, 0)]);
+        let next = probe.ack_next_round(&[hop(100, 24_000, 225_000, 0)]);
         let mut direct = congested(scheme).expect("it uses telemetry");
-        assert_eq!(next, direct.commit(&[hop(100, 24_000, 225_000, 0)]), "{}", scheme.name());
+        assert_eq!(next, direct.ack_next_round(&[hop(100, 24_000, 225_000, 0)]), "{}", scheme.name());
     }
 }
 
@@ -233,14 +237,14 @@ pub fn skips_equal_timestamps(scheme: &Config) {
 /// # Panics
 ///
 /// The decision is that of the less congested hop.
-pub fn remembers_a_quiet_hop(scheme: &Config) {
+pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
-        let mut probe = Probe::new(&**scheme, &params(RATE, T));
+        let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
         let crowded = |at, tx| hop(100, at, tx, 300_000);
         let idle = |at| hop(100, at, 0, 0);
-        probe.commit(&[crowded(100, 0), idle(100)]);
-        let congested = probe.commit(&[crowded(12_000, 150_000), idle(12_000)]);
-        let next = probe.commit(&[crowded(12_000, 150_000), idle(24_000)]);
+        probe.ack_next_round(&[crowded(100, 0), idle(100)]);
+        let congested = probe.ack_next_round(&[crowded(12_000, 150_000), idle(12_000)]);
+        let next = probe.ack_next_round(&[crowded(12_000, 150_000), idle(24_000)]);
         assert_eq!(next, congested, "{}: the idle hop was taken for the worst", scheme.name());
     }
 }
@@ -250,19 +254,24 @@ pub fn remembers_a_quiet_hop(scheme: &Config) {
 /// # Panics
 ///
 /// The decision differs from that without a wrap, or the telemetry is counted as impossible.
-pub fn counts_across_wraps(scheme: &Config) {
+pub fn counts_across_wraps(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
         let run = |at: u32, tx: u32| {
-            let mut probe = Probe::new(&**scheme, &params(RATE, T));
+            let mut probe = SenderHarness::new(&**scheme, &params(RATE, FLOW_BASE_RTT));
             let hop = |ticks: u32, bytes: u32| {
-                hop(100, (at + ticks) % Hop::TICKS, (tx + bytes) % Hop::TX_BYTES, 50_000)
+                hop(100, (at + ticks) % Hop::TIMESTAMP_MODULUS, (tx + bytes) % Hop::TX_BYTES_MODULUS, 50_000)
             };
-            probe.commit(&[hop(0, 0)]);
-            let decision = probe.commit(&[hop(4_000, 50_000)]);
+            probe.ack_next_round(&[hop(0, 0)]);
+            let decision = probe.ack_next_round(&[hop(4_000, 50_000)]);
             assert_eq!(probe.checks.total(), 0, "{}", scheme.name());
             decision
         };
-        assert_eq!(run(Hop::TICKS - 1_000, Hop::TX_BYTES - 10_000), run(0, 0), "{}", scheme.name());
+        assert_eq!(
+            run(Hop::TIMESTAMP_MODULUS - 1_000, Hop::TX_BYTES_MODULUS - 10_000),
+            run(0, 0),
+            "{}",
+            scheme.name()
+        );
     }
 }
 
@@ -272,7 +281,7 @@ pub fn counts_across_wraps(scheme: &Config) {
 /// # Panics
 ///
 /// An ACK within the limit changes nothing, or one beyond it changes the decision.
-pub fn restarts_after_long_gaps(scheme: &Config) {
+pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
     let half_ns_wrap = Time::from_ns(1 << 23);
     let half_us_wrap = Time::from_us(1 << 23);
     // 2^27 bytes pass in 2.7 ms at 400G, which is sooner than 24 bits of nanoseconds wrap.
@@ -286,14 +295,17 @@ pub fn restarts_after_long_gaps(scheme: &Config) {
             return;
         }
         let after = |gap: Time| {
-            let mut params = params(Bandwidth::from_gbps(gbps), T);
+            let mut params = params(Bandwidth::from_gbps(gbps), FLOW_BASE_RTT);
             params.tick = tick;
-            let mut probe = Probe::new(&**scheme, &params);
-            let start = probe.commit(&[hop(gbps, 0, 0, 9_000_000)]);
+            let mut probe = SenderHarness::new(&**scheme, &params);
+            let start = probe.ack_next_round(&[hop(gbps, 0, 0, 9_000_000)]);
             // The probe itself takes a microsecond.
             probe.now += gap.saturating_sub(Time::from_us(1));
             let ticks = (gap / tick) as u32;
-            (start, probe.commit(&[hop(gbps, ticks % (Hop::TICKS / 2), 1_000, 9_000_000)]))
+            (
+                start,
+                probe.ack_next_round(&[hop(gbps, ticks % (Hop::TIMESTAMP_MODULUS / 2), 1_000, 9_000_000)]),
+            )
         };
         let (start, within) = after(limit - Time::from_us(2));
         assert_ne!(within, start, "{} {tick} {gbps}G", scheme.name());
@@ -308,18 +320,18 @@ pub fn restarts_after_long_gaps(scheme: &Config) {
 /// # Panics
 ///
 /// The first ACK of the other path changes the decision, or the second one changes nothing.
-pub fn restarts_on_another_path(scheme: &Config) {
+pub fn restarts_on_another_path(scheme: &SchemeRef) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
         probe.path_id = 0x123;
-        assert_eq!(probe.commit(&[hop(100, 13_000, 162_500, 0)]), before, "{}", scheme.name());
-        assert_ne!(probe.commit(&[hop(100, 14_000, 165_000, 0)]), before, "{}", scheme.name());
+        assert_eq!(probe.ack_next_round(&[hop(100, 13_000, 162_500, 0)]), before, "{}", scheme.name());
+        assert_ne!(probe.ack_next_round(&[hop(100, 14_000, 165_000, 0)]), before, "{}", scheme.name());
         let before = probe.sender.decision();
         let longer = [hop(100, 15_000, 168_000, 0), hop(100, 15_000, 0, 0)];
-        assert_eq!(probe.commit(&longer), before, "{}", scheme.name());
+        assert_eq!(probe.ack_next_round(&longer), before, "{}", scheme.name());
         // A port that changed its rate starts anew alone.
         let faster = [hop(400, 16_000, 171_000, 0), hop(100, 16_000, 1_000, 0)];
-        assert_ne!(probe.commit(&faster), before, "{}", scheme.name());
+        assert_ne!(probe.ack_next_round(&faster), before, "{}", scheme.name());
     }
 }
 
@@ -335,15 +347,15 @@ fn jain(shares: &[f64]) -> f64 {
 /// # Panics
 ///
 /// A bound of `expectations` does not hold, or a packet was dropped or repeated.
-pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
+pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     let name = scheme.name();
     let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
-    let mut net = Net::star(3, scheme);
+    let mut net = TestNetwork::star(3, scheme);
     let first = net.open(0, 2, None);
     net.run_until(Time::from_us(300));
     let second = net.open(1, 2, None);
     net.run_until(net.now + fair_within);
-    let acked = |net: &Net| [net.flow(0, first).acked.as_f64(), net.flow(1, second).acked.as_f64()];
+    let acked = |net: &TestNetwork| [net.flow(0, first).acked.as_f64(), net.flow(1, second).acked.as_f64()];
     let (before, met) = (acked(&net), net.peak[2]);
     net.peak[2] = 0;
     net.run_until(net.now + Time::from_ms(1));
@@ -368,13 +380,13 @@ pub fn shares_a_port(scheme: &Config, expectations: &Expectations) {
 
 /// Two flows from the start, under some condition: Jain's index and the share of the link once they had
 /// the time that their scheme asks for, and that nothing was repeated or dropped.
-fn two_flows(scheme: &Config, expectations: &Expectations, faults: Faults, ack_every: u32) {
+fn two_flows(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ack_every: u32) {
     let name = scheme.name();
-    let mut net = Net::with(3, scheme, 1, |config| config.ack_every = ack_every);
+    let mut net = TestNetwork::with_config(3, scheme, 1, |config| config.ack_every = ack_every);
     net.faults = faults;
     let flows = [net.open(0, 2, None), net.open(1, 2, None)];
     net.run_until(expectations.fair_within);
-    let acked = |net: &Net| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
+    let acked = |net: &TestNetwork| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
     let before = acked(&net);
     net.run_until(net.now + Time::from_ms(1));
     let after = acked(&net);
@@ -388,12 +400,12 @@ fn two_flows(scheme: &Config, expectations: &Expectations, faults: Faults, ack_e
 
 /// Every packet and every answer to it arrives twice: feedback that tells nothing new neither starves a
 /// flow nor stops it from sharing.
-pub fn survives_repeated_feedback(scheme: &Config, expectations: &Expectations) {
+pub fn survives_repeated_feedback(scheme: &SchemeRef, expectations: &Expectations) {
     two_flows(scheme, expectations, Faults { duplicate: 1.0, ..Faults::default() }, 1);
 }
 
 /// One ACK for eight packets (FNCC §3.2.3, HPCC++ §6.2).
-pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
+pub fn needs_few_acks(scheme: &SchemeRef, expectations: &Expectations) {
     two_flows(scheme, expectations, Faults::default(), 8);
 }
 
@@ -403,10 +415,10 @@ pub fn needs_few_acks(scheme: &Config, expectations: &Expectations) {
 /// # Panics
 ///
 /// The last flow takes more than twice the ideal time, or a packet was repeated.
-pub fn gets_an_incast_through(scheme: &Config) {
+pub fn gets_an_incast_through(scheme: &SchemeRef) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));
-    let mut net = Net::star(senders + 1, scheme);
+    let mut net = TestNetwork::star(senders + 1, scheme);
     for sender in 0..senders {
         net.open(sender, senders, Some(size));
     }
@@ -422,8 +434,8 @@ pub fn gets_an_incast_through(scheme: &Config) {
 /// # Panics
 ///
 /// The flow has less than nine tenths of the link afterwards, or a packet was repeated.
-pub fn continues_after_a_long_pause(scheme: &Config) {
-    let mut net = Net::star(2, scheme);
+pub fn continues_after_a_long_pause(scheme: &SchemeRef) {
+    let mut net = TestNetwork::star(2, scheme);
     let flow = net.open(0, 1, None);
     for round in 1..6 {
         net.run_until(net.now + Time::from_us(1_000));
@@ -443,7 +455,7 @@ pub fn continues_after_a_long_pause(scheme: &Config) {
 /// # Panics
 ///
 /// A parameter breaks one of these rules, has no description, or occurs twice.
-pub fn reads_and_writes_its_parameters(mut scheme: Config) {
+pub fn reads_and_writes_its_parameters(mut scheme: SchemeRef) {
     let scheme = Arc::get_mut(&mut scheme).expect("nobody else has it");
     let name = scheme.name();
     let mut names = Vec::new();
@@ -454,7 +466,9 @@ pub fn reads_and_writes_its_parameters(mut scheme: Config) {
         assert_eq!(scheme.get(info.name).as_deref(), Some(default), "{name} {}", info.name);
         for nonsense in ["", "nonsense", "-1", "NaN"] {
             let error = scheme.set(info.name, nonsense).unwrap_err();
-            assert!(matches!(&error, ParameterError::BadValue { parameter, .. } if *parameter == info.name));
+            assert!(
+                matches!(&error, ParameterError::InvalidValue { parameter, .. } if *parameter == info.name)
+            );
             assert!(error.to_string().contains(info.range), "{error}");
             assert_eq!(scheme.get(info.name).as_deref(), Some(default));
         }

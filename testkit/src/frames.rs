@@ -3,7 +3,7 @@
 use crate::net::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Ecn, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, FrameView, IntRecord, MAX_HEADER_LEN, PacketKind, RateCode, WeirRepr};
 use weir_host::{FlowId, FlowSpec, Host, HostConfig, Transmit};
 use weir_units::{Bytes, Time};
 
@@ -28,7 +28,7 @@ pub fn host(scheme: &Arc<dyn SchemeConfig>, tune: impl FnOnce(&mut HostConfig)) 
 pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
     let spec = FlowSpec {
         peer: addr(1),
-        peer_mac: [2; 6],
+        next_hop_mac: [2; 6],
         entropy_port: PORT,
         size: Some(Bytes::new(size)),
         message,
@@ -37,7 +37,7 @@ pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
 }
 
 /// Returns a packet from the peer, as plain as can be.
-pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
+pub fn from_peer(kind: PacketKind, message: u32, seq: u32) -> FrameRepr {
     FrameRepr {
         source_mac: [3; 6],
         destination_mac: [2; 6],
@@ -47,17 +47,17 @@ pub fn from_peer(kind: Kind, message: u32, seq: u32) -> FrameRepr {
         ecn: Ecn::NotEct,
         entropy_port: PORT,
         weir: WeirRepr { message, seq, ..WeirRepr::of(kind) },
-        payload_len: if kind == Kind::Data { 1000 } else { 0 },
+        payload_len: if kind == PacketKind::Data { 1000 } else { 0 },
     }
 }
 
-pub fn give(host: &mut Host, now: Time, repr: &FrameRepr, records: &[u8]) {
+pub fn deliver(host: &mut Host, now: Time, repr: &FrameRepr, records: &[u8]) {
     let frame = rebuild(repr, records);
     host.receive(now, &frame.head, frame.payload);
 }
 
 /// Returns what the NIC gets now, if anything.
-pub fn take(host: &mut Host, now: Time) -> Option<FrameRepr> {
+pub fn poll_transmit(host: &mut Host, now: Time) -> Option<FrameRepr> {
     take_frame(host, now).map(|frame| FrameRepr::parse(&frame.view()))
 }
 
@@ -67,7 +67,7 @@ pub fn take(host: &mut Host, now: Time) -> Option<FrameRepr> {
 ///
 /// The host emits a frame that it would not accept itself.
 pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
-    let mut head = vec![0; MAX_HEAD];
+    let mut head = vec![0; MAX_HEADER_LEN];
     match host.transmit(now, 0, &mut head) {
         Transmit::Frame { head_len, payload, .. } => {
             head.truncate(head_len);
@@ -83,7 +83,7 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
 pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     let mut all = Vec::new();
     loop {
-        match take(host, now) {
+        match poll_transmit(host, now) {
             Some(frame) => all.push(frame),
             None => match host.next_wakeup() {
                 // Pacing releases are near, timeouts far.
@@ -104,5 +104,5 @@ pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
 /// Never: [`RATE`] has a code.
 pub fn record(at_ns: u64, tx: u64, queue: u64) -> Vec<u8> {
     let rate = RateCode::from_bandwidth(RATE).unwrap();
-    IntRecord::from_plain(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()
+    IntRecord::from_counters(rate, at_ns, Bytes::new(tx), Bytes::new(queue)).pack().to_be_bytes().to_vec()
 }

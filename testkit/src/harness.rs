@@ -27,8 +27,8 @@ pub fn run(tests: &[Test], missing: Option<String>) -> ExitCode {
     println!("\nrunning {} tests", chosen.len());
     let (mut passed, mut failed, mut ignored) = (0, 0, 0);
     for (name, test) in &chosen {
-        if let Some(why) = &missing {
-            println!("test {name} ... ignored, {why}");
+        if let Some(reason) = &missing {
+            println!("test {name} ... ignored, {reason}");
             ignored += 1;
         } else if catch_unwind(test).is_ok() {
             println!("test {name} ... ok");

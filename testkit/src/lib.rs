@@ -11,7 +11,7 @@
 //! });
 //! ```
 //!
-//! [`probe::Probe`] feeds one sender half by hand. [`net::Net`] is a network of hosts around one ideal switch in virtual
+//! [`probe::SenderHarness`] feeds one sender half by hand. [`net::TestNetwork`] is a network of hosts around one ideal switch in virtual
 //! time.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
@@ -21,8 +21,8 @@ pub mod conformance;
 pub mod frames;
 pub mod harness;
 #[allow(missing_docs)]
-pub mod law;
-#[allow(missing_docs)]
 pub mod net;
 #[allow(missing_docs)]
-pub mod probe;
+pub mod reference_port;
+#[allow(missing_docs)]
+pub mod sender_harness;

@@ -5,19 +5,19 @@
 //! wants them. Faults apply to frames as they leave the switch. Every DATA packet is checked against its flow's window
 //! and pacing rate.
 
-use crate::law;
+use crate::reference_port;
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use std::sync::Arc;
-use weir_host::law::{CongestionLaw, PortLaw};
-use weir_host::scheme::{Marking, Recovery, SchemeConfig, TelemetryOn};
+use weir_host::port_algorithm::{CongestionThreshold, PortAlgorithm};
+use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig, TelemetrySource};
 use weir_host::wire::{
-    Ecn, Flags, FrameRepr, FrameView, IntRecord, Kind, MAX_HEAD, MAX_HOPS, POLICY_GROUP, RateCode,
-    RecordFormat, WeirRepr, internet_checksum,
+    Ecn, Flags, FrameRepr, FrameView, IntRecord, MAX_HEADER_LEN, MAX_HOPS, POLICY_GROUP, PacketKind,
+    RateCode, RecordFormat, WeirRepr, internet_checksum,
 };
-use weir_host::{Announcement, FlowId, FlowSpec, FlowView, Host, HostConfig, HostEvent, Transmit};
+use weir_host::{Announcement, FlowId, FlowInfo, FlowSpec, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// A frame in flight: its first bytes, and the number of zero bytes that follow them.
@@ -68,7 +68,7 @@ struct Port {
     queued: u64,
     sent: u64,
     busy: bool,
-    law: law::State,
+    law: reference_port::ReferencePort,
 }
 
 #[derive(Default)]
@@ -81,9 +81,9 @@ struct Nic {
 }
 
 /// The change that a lying switch makes to a record.
-pub type Lie = fn(&mut IntRecord);
+pub type RecordTamper = fn(&mut IntRecord);
 
-pub struct Net {
+pub struct TestNetwork {
     pub now: Time,
     pub hosts: Vec<Host>,
     pub events: Vec<(usize, HostEvent)>,
@@ -91,12 +91,12 @@ pub struct Net {
     pub peak: Vec<u64>,
     pub faults: Faults,
     /// A lie of the switch: which sender's packets get it, and what it does to their records.
-    pub lie: Option<(usize, Lie)>,
+    pub tamper: Option<(usize, RecordTamper)>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
     rate: Bandwidth,
-    marking: Option<Marking>,
-    law: Option<PortLaw>,
+    marking: Option<EcnThresholds>,
+    law: Option<PortAlgorithm>,
     records: bool,
     delay: Time,
     agenda: BTreeMap<(Time, u64), Event>,
@@ -115,12 +115,12 @@ pub fn addr(host: usize) -> Ipv4Addr {
 }
 
 /// Distance of the byte counters of one path's switches from another's.
-const OTHER_COUNTER: u64 = 54_321_000;
+const PATH_COUNTER_OFFSET: u64 = 54_321_000;
 
-impl Net {
+impl TestNetwork {
     /// `hosts` hosts at 100 Gbit/s, 1.5 us from the switch.
-    pub fn star(hosts: usize, scheme: &Arc<dyn SchemeConfig>) -> Net {
-        Net::with(hosts, scheme, 1, |_| {})
+    pub fn star(hosts: usize, scheme: &Arc<dyn SchemeConfig>) -> TestNetwork {
+        TestNetwork::with_config(hosts, scheme, 1, |_| {})
     }
 
     /// Creates a network of `hosts` hosts around one switch, each with its configuration changed by `tune`.
@@ -128,30 +128,30 @@ impl Net {
     /// # Panics
     ///
     /// The configuration cannot work.
-    pub fn with(
+    pub fn with_config(
         hosts: usize,
         scheme: &Arc<dyn SchemeConfig>,
         seed: u64,
         tune: impl Fn(&mut HostConfig),
-    ) -> Net {
+    ) -> TestNetwork {
         let host = |i| {
             let mut config = HostConfig::new(addr(i), RATE, BASE_RTT, scheme.clone());
             tune(&mut config);
             Host::new(config).expect("a good config")
         };
-        Net {
+        TestNetwork {
             now: Time::ZERO,
             hosts: (0..hosts).map(host).collect(),
             events: Vec::new(),
             peak: vec![0; hosts],
             faults: Faults::default(),
-            lie: None,
+            tamper: None,
             nics: (0..hosts).map(|_| Nic::default()).collect(),
             ports: (0..hosts).map(|_| Port::default()).collect(),
             rate: RATE,
             marking: scheme.needs().ecn,
-            law: scheme.port_law(BASE_RTT),
-            records: scheme.needs().telemetry != TelemetryOn::Notices,
+            law: scheme.port_algorithm(BASE_RTT),
+            records: scheme.needs().telemetry != TelemetrySource::RateNotifications,
             delay: DELAY,
             agenda: BTreeMap::new(),
             order: 0,
@@ -170,13 +170,13 @@ impl Net {
         let message = self.messages;
         let spec = FlowSpec {
             peer: addr(to),
-            peer_mac: [2, 0, 0, 0, 0, to as u8],
+            next_hop_mac: [2, 0, 0, 0, 0, to as u8],
             entropy_port: 49_152 + message as u16,
             size,
             message,
         };
         let flow = self.hosts[from].open(self.now, spec).expect("a new message");
-        self.pull(from);
+        self.poll_host(from);
         flow
     }
 
@@ -202,7 +202,7 @@ impl Net {
 
     pub fn stop(&mut self, host: usize, flow: FlowId) {
         self.hosts[host].stop(self.now, flow);
-        self.pull(host);
+        self.poll_host(host);
     }
 
     /// Returns the present state of a flow.
@@ -210,19 +210,19 @@ impl Net {
     /// # Panics
     ///
     /// The flow has finished.
-    pub fn flow(&self, host: usize, flow: FlowId) -> FlowView {
+    pub fn flow(&self, host: usize, flow: FlowId) -> FlowInfo {
         self.hosts[host].flow(flow).expect("the flow is not finished")
     }
 
     pub fn pause(&mut self, host: usize, paused: u8) {
         self.nics[host].paused = paused;
-        self.pull(host);
+        self.poll_host(host);
     }
 
     /// Puts a frame of the test's own making before a host.
     pub fn inject(&mut self, host: usize, frame: &Frame) {
         self.hosts[host].receive(self.now, &frame.head, frame.payload);
-        self.pull(host);
+        self.poll_host(host);
     }
 
     /// Handles all events up to `until`, and sets the clock to it.
@@ -249,7 +249,7 @@ impl Net {
     ///
     /// Flows are left after `limit`, or nothing will happen any more.
     pub fn run_to_end(&mut self, limit: Time) {
-        while self.hosts.iter().any(|host| host.flows() > 0) {
+        while self.hosts.iter().any(|host| host.flow_count() > 0) {
             let ((next, _), _) =
                 self.agenda.first_key_value().expect("flows are left, but nothing will happen");
             assert!(*next <= limit, "flows are left after {limit}");
@@ -279,11 +279,11 @@ impl Net {
             Event::Wakeup(host) => {
                 self.nics[host].wakeup = None;
                 self.hosts[host].wakeup(self.now);
-                self.pull(host);
+                self.poll_host(host);
             }
             Event::NicFree(host) => {
                 self.nics[host].busy = false;
-                self.pull(host);
+                self.poll_host(host);
             }
             Event::AtSwitch(from, frame) => {
                 if frame.view().ip.destination() == POLICY_GROUP {
@@ -291,16 +291,16 @@ impl Net {
                     return others.for_each(|to| self.enqueue(from, to, frame.clone()));
                 }
                 let to = usize::from(frame.view().ip.destination().octets()[3]) - 1;
-                self.notice(from, to, &frame);
+                self.send_rate_notification(from, to, &frame);
                 self.enqueue(from, to, frame);
             }
             Event::PortFree(port) => {
                 self.ports[port].busy = false;
-                self.serve(port);
+                self.transmit_next(port);
             }
             Event::AtHost(host, frame) => {
                 self.hosts[host].receive(self.now, &frame.head, frame.payload);
-                self.pull(host);
+                self.poll_host(host);
             }
         }
     }
@@ -310,12 +310,12 @@ impl Net {
         port.queued += frame.len().get();
         self.peak[to] = self.peak[to].max(port.queued);
         port.queue.push_back((from, frame));
-        self.serve(to);
+        self.transmit_next(to);
     }
 
-    fn pull(&mut self, host: usize) {
+    fn poll_host(&mut self, host: usize) {
         if !self.nics[host].busy {
-            let mut head = [0; MAX_HEAD];
+            let mut head = [0; MAX_HEADER_LEN];
             let paused = self.nics[host].paused;
             let sent = match self.hosts[host].transmit(self.now, paused, &mut head) {
                 Transmit::Frame { head_len, payload, class, flow } => {
@@ -358,7 +358,7 @@ impl Net {
         let sender = &self.hosts[host];
         let subflow = sender.subflow(flow, usize::from(weir.subflow())).expect("a subflow of the message");
         // As TCP does it, what fills a gap leaves whatever the window.
-        let is_selective = sender.config().recovery() == Recovery::Selective;
+        let is_selective = sender.config().recovery() == LossRecovery::Selective;
         let fills_a_gap = is_selective && weir.flags().has(Flags::RETRANSMIT);
         let before = subflow.inflight.get().saturating_sub(u64::from(frame.payload));
         assert!(
@@ -373,7 +373,7 @@ impl Net {
         self.nics[host].last.insert(flow, (self.now, frame.len().get()));
     }
 
-    fn serve(&mut self, to: usize) {
+    fn transmit_next(&mut self, to: usize) {
         if self.ports[to].busy {
             return;
         }
@@ -382,13 +382,13 @@ impl Net {
         if let Some(law) = self.law {
             let Port { queued, sent, .. } = self.ports[to];
             let sent = sent + frame.len().get();
-            self.ports[to].law.pass(&law, self.rate, self.now, queued, sent);
+            self.ports[to].law.on_departure(&law, self.rate, self.now, queued, sent);
             frame = self.grant(from, frame);
         }
-        frame = self.identify(frame);
+        frame = self.add_switch_id(frame);
         let weir = frame.view().weir;
         if self.records && weir.flags().has(Flags::TELEMETRY) {
-            let port = if matches!(weir.kind(), Kind::Ack | Kind::Nack) { from } else { to };
+            let port = if matches!(weir.kind(), PacketKind::Ack | PacketKind::Nack) { from } else { to };
             frame = self.push_record(port, frame);
         }
         let len = frame.len();
@@ -402,7 +402,7 @@ impl Net {
         if self.rng.random::<f64>() < loss {
             return;
         }
-        if self.rng.random::<f64>() < mark || self.marks(to, &frame) {
+        if self.rng.random::<f64>() < mark || self.should_mark(to, &frame) {
             let mut repr = FrameRepr::parse(&frame.view());
             repr.ecn = Ecn::Ce;
             frame = rebuild(&repr, frame.view().records());
@@ -421,7 +421,7 @@ impl Net {
     /// The fair rate reaches the sender on ACKs that come in by the port.
     fn grant(&mut self, from: usize, frame: Frame) -> Frame {
         let view = frame.view();
-        if !matches!(view.weir.kind(), Kind::Ack | Kind::Nack) {
+        if !matches!(view.weir.kind(), PacketKind::Ack | PacketKind::Nack) {
             return frame;
         }
         let mut repr = FrameRepr::parse(&view);
@@ -430,25 +430,28 @@ impl Net {
     }
 
     /// Or by a frame of its own, when DATA that asks joins the port's queue.
-    fn notice(&mut self, from: usize, to: usize, frame: &Frame) {
+    fn send_rate_notification(&mut self, from: usize, to: usize, frame: &Frame) {
         let view = frame.view();
-        if self.records || view.weir.kind() != Kind::Data || !view.weir.flags().has(Flags::TELEMETRY) {
+        if self.records || view.weir.kind() != PacketKind::Data || !view.weir.flags().has(Flags::TELEMETRY) {
             return;
         }
         let Some(grant) = self.ports[to].law.notice((from, view.weir.message())) else { return };
         let mut repr = FrameRepr::parse(&view);
         (repr.source, repr.destination) = (repr.destination, repr.source);
-        repr.weir = WeirRepr { kind: Kind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
+        repr.weir =
+            WeirRepr { kind: PacketKind::Rate, flags: Flags::NONE, seq: to as u32, grant, ..repr.weir };
         repr.payload_len = 0;
         let notice = rebuild(&repr, &[]);
         self.ports[from].queued += notice.len().get();
         self.ports[from].queue.push_back((to, notice));
-        self.serve(from);
+        self.transmit_next(from);
     }
 
     /// Returns whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
-    fn marks(&mut self, port: usize, frame: &Frame) -> bool {
-        let Some(Marking { kmin, kmax, pmax, per }) = self.marking else { return false };
+    fn should_mark(&mut self, port: usize, frame: &Frame) -> bool {
+        let Some(EcnThresholds { kmin, kmax, pmax, reference_rate: per }) = self.marking else {
+            return false;
+        };
         let queued = self.ports[port].queued as f64 * per.as_bps_f64() / self.rate.as_bps_f64();
         let p = match (kmin.as_f64(), kmax.as_f64()) {
             (kmin, _) if queued <= kmin => 0.0,
@@ -460,35 +463,36 @@ impl Net {
 
     fn push_record(&self, port: usize, frame: Frame) -> Frame {
         let view = frame.view();
-        if usize::from(view.weir.int_hops()) == MAX_HOPS || view.weir.format().is_own() {
+        if usize::from(view.weir.int_hops()) == MAX_HOPS || view.weir.format().is_custom() {
             return frame;
         }
         let Port { queued, sent, .. } = self.ports[port];
-        if let Some(PortLaw::Congestion(CongestionLaw { queue, per })) = self.law
-            && view.weir.format().has(RecordFormat::CONGESTED)
+        if let Some(PortAlgorithm::Congestion(CongestionThreshold { queue, per })) = self.law
+            && view.weir.format().contains(RecordFormat::CONGESTED)
             && (queued as f64) < queue.as_f64() * self.rate.as_bps_f64() / per.as_bps_f64()
         {
             return frame;
         }
         let rate = RateCode::from_bandwidth(self.rate).expect("a rate of the table");
         let path = self.faults.path;
-        let sent = sent + OTHER_COUNTER * u64::from(path);
-        let mut record = IntRecord::from_plain(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
-        if view.weir.format().has(RecordFormat::SOJOURN) {
+        let sent = sent + PATH_COUNTER_OFFSET * u64::from(path);
+        let mut record =
+            IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
+        if view.weir.format().contains(RecordFormat::SOJOURN) {
             // What is left behind will wait as long as this has waited, as long as the queue does not change.
             let waited = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
             record.queue_units = u16::try_from(waited).unwrap_or(u16::MAX);
         }
-        if let Some((victim, lie)) = self.lie
+        if let Some((victim, lie)) = self.tamper
             && [view.ip.source(), view.ip.destination()].contains(&addr(victim))
         {
             lie(&mut record);
         }
         let mut records = Vec::new();
-        if view.weir.format().has(RecordFormat::LINK) {
+        if view.weir.format().contains(RecordFormat::LINK) {
             records.extend([0, path as u8 + 1, 0, port as u8]);
         }
-        if view.weir.format().has(RecordFormat::QUEUE) {
+        if view.weir.format().contains(RecordFormat::QUEUE) {
             // The only queue of the port has all of it.
             records.extend([0; 4]);
         }
@@ -498,7 +502,7 @@ impl Net {
     }
 
     /// The switch adds itself to the path id of every packet (`p4src/controls/switch_identity.p4`).
-    fn identify(&self, frame: Frame) -> Frame {
+    fn add_switch_id(&self, frame: Frame) -> Frame {
         let view = frame.view();
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= self.faults.path + 1;
@@ -517,7 +521,7 @@ impl Net {
 ///
 /// The records do not fit a frame.
 pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
-    let mut head = vec![0; MAX_HEAD];
+    let mut head = vec![0; MAX_HEADER_LEN];
     let len = repr.emit(records, &mut head).expect("it fits");
     head.truncate(len);
     Frame { head, payload: repr.payload_len }

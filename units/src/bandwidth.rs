@@ -1,4 +1,4 @@
-use crate::parse::{ParseUnitError, System, print};
+use crate::parse::{ParseUnitError, UnitSystem, format_quantity};
 use crate::{Bytes, Time};
 use std::{fmt, ops, str::FromStr};
 
@@ -8,8 +8,8 @@ pub struct Bandwidth(u64);
 
 const PS_PER_SECOND: u64 = 1_000_000_000_000;
 
-const SYSTEM: System = System {
-    what: "rate",
+const SYSTEM: UnitSystem = UnitSystem {
+    quantity: "rate",
     example: "100Gbps or 10Mbps",
     suffixes: &[
         ("bps", 1),
@@ -118,7 +118,7 @@ impl fmt::Display for Bandwidth {
             ("Kbps", 1_000),
             ("bps", 1),
         ];
-        print(f, self.0, UNITS)
+        format_quantity(f, self.0, UNITS)
     }
 }
 

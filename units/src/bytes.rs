@@ -1,12 +1,12 @@
-use crate::parse::{ParseUnitError, System, print};
+use crate::parse::{ParseUnitError, UnitSystem, format_quantity};
 use std::{fmt, ops, str::FromStr};
 
 /// An amount of data. `KB` is 1000 bytes, `KiB` is 1024.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Bytes(u64);
 
-const SYSTEM: System = System {
-    what: "size",
+const SYSTEM: UnitSystem = UnitSystem {
+    quantity: "size",
     example: "1518B, 500KB or 2MiB",
     suffixes: &[
         ("B", 1),
@@ -98,9 +98,9 @@ impl fmt::Display for Bytes {
         let is_binary = self.0 > 0 && self.0.is_multiple_of(1 << 10) && !self.0.is_multiple_of(1_000);
         let is_short = self.0 < 10_000 && !self.0.is_multiple_of(100);
         match (is_binary, is_short) {
-            (true, _) => print(f, self.0, BINARY),
+            (true, _) => format_quantity(f, self.0, BINARY),
             (_, true) => f.pad(&format!("{}B", self.0)),
-            _ => print(f, self.0, UNITS),
+            _ => format_quantity(f, self.0, UNITS),
         }
     }
 }

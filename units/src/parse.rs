@@ -7,12 +7,12 @@ use std::fmt;
 pub struct ParseUnitError {
     text: String,
     what: &'static str,
-    problem: Problem,
+    problem: ParseErrorKind,
     example: &'static str,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Problem {
+enum ParseErrorKind {
     NotANumber,
     Negative,
     NoUnit,
@@ -25,12 +25,14 @@ impl fmt::Display for ParseUnitError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let Self { text, what, problem, example } = self;
         match problem {
-            Problem::NotANumber => write!(f, "\"{text}\" is not a {what}")?,
-            Problem::Negative => write!(f, "{what} \"{text}\" is negative")?,
-            Problem::NoUnit => write!(f, "{what} \"{text}\" has no unit")?,
-            Problem::UnknownUnit(unit) => write!(f, "{what} \"{text}\" has an unknown unit \"{unit}\"")?,
-            Problem::TooLarge => write!(f, "{what} \"{text}\" is too large")?,
-            Problem::TooFine => write!(f, "{what} \"{text}\" is finer than can be represented")?,
+            ParseErrorKind::NotANumber => write!(f, "\"{text}\" is not a {what}")?,
+            ParseErrorKind::Negative => write!(f, "{what} \"{text}\" is negative")?,
+            ParseErrorKind::NoUnit => write!(f, "{what} \"{text}\" has no unit")?,
+            ParseErrorKind::UnknownUnit(unit) => {
+                write!(f, "{what} \"{text}\" has an unknown unit \"{unit}\"")?
+            }
+            ParseErrorKind::TooLarge => write!(f, "{what} \"{text}\" is too large")?,
+            ParseErrorKind::TooFine => write!(f, "{what} \"{text}\" is finer than can be represented")?,
         }
         write!(f, ", write it like {example}")
     }
@@ -39,24 +41,24 @@ impl fmt::Display for ParseUnitError {
 impl std::error::Error for ParseUnitError {}
 
 /// The description of a unit system: its name in messages, an example, and `(suffix, scale)`.
-pub(crate) struct System {
-    pub what: &'static str,
+pub(crate) struct UnitSystem {
+    pub quantity: &'static str,
     pub example: &'static str,
     pub suffixes: &'static [(&'static str, u64)],
 }
 
-impl System {
+impl UnitSystem {
     /// Reads `<decimal><suffix>` into an integer count of the smallest unit, exactly.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
         let fail = |problem| ParseUnitError {
             text: text.to_owned(),
-            what: self.what,
+            what: self.quantity,
             problem,
             example: self.example,
         };
         let trimmed = text.trim();
         if trimmed.starts_with('-') {
-            return Err(fail(Problem::Negative));
+            return Err(fail(ParseErrorKind::Negative));
         }
         let split =
             trimmed.find(|c: char| !(c.is_ascii_digit() || c == '.' || c == '_')).unwrap_or(trimmed.len());
@@ -66,40 +68,40 @@ impl System {
         let (whole, fraction) = number.split_once('.').unwrap_or((&number, ""));
         let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());
         if (whole.is_empty() && fraction.is_empty()) || !digits(whole) || !digits(fraction) {
-            return Err(fail(Problem::NotANumber));
+            return Err(fail(ParseErrorKind::NotANumber));
         }
         let zero = whole.bytes().chain(fraction.bytes()).all(|b| b == b'0');
         let scale = match self.suffixes.iter().find(|(s, _)| *s == suffix) {
             Some(&(_, scale)) => u128::from(scale),
             None if suffix.is_empty() && zero => return Ok(0),
-            None if suffix.is_empty() => return Err(fail(Problem::NoUnit)),
-            None => return Err(fail(Problem::UnknownUnit(suffix.to_owned()))),
+            None if suffix.is_empty() => return Err(fail(ParseErrorKind::NoUnit)),
+            None => return Err(fail(ParseErrorKind::UnknownUnit(suffix.to_owned()))),
         };
         let fraction = fraction.trim_end_matches('0');
         // The largest scale is 10^15, so a digit beyond the 15th cannot be represented.
         if fraction.len() > 15 {
-            return Err(fail(Problem::TooFine));
+            return Err(fail(ParseErrorKind::TooFine));
         }
         let whole: u128 = match whole.trim_start_matches('0') {
             "" => 0,
-            digits => digits.parse().map_err(|_| fail(Problem::TooLarge))?,
+            digits => digits.parse().map_err(|_| fail(ParseErrorKind::TooLarge))?,
         };
         let numerator: u128 = if fraction.is_empty() { 0 } else { fraction.parse().expect("ASCII digits") };
         let denominator = 10u128.pow(fraction.len() as u32);
         if !(numerator * scale).is_multiple_of(denominator) {
-            return Err(fail(Problem::TooFine));
+            return Err(fail(ParseErrorKind::TooFine));
         }
         whole
             .checked_mul(scale)
             .and_then(|w| w.checked_add(numerator * scale / denominator))
             .and_then(|v| u64::try_from(v).ok())
-            .ok_or_else(|| fail(Problem::TooLarge))
+            .ok_or_else(|| fail(ParseErrorKind::TooLarge))
     }
 }
 
 /// Prints `count` in the largest of `units` (given largest first) that needs at most three
 /// decimals, so that the text reads back as the same count; otherwise in the smallest one.
-pub(crate) fn print(f: &mut fmt::Formatter<'_>, count: u64, units: &[(&str, u64)]) -> fmt::Result {
+pub(crate) fn format_quantity(f: &mut fmt::Formatter<'_>, count: u64, units: &[(&str, u64)]) -> fmt::Result {
     for &(suffix, scale) in units {
         if count < scale && scale != 1 {
             continue;

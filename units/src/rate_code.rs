@@ -5,7 +5,7 @@ use super::Bandwidth;
 pub struct RateCode(u8);
 
 /// Mbit/s by code, as in `p4src/include/constants.p4`; 0 is unknown.
-const MBPS: [u64; 16] =
+const MBPS_BY_CODE: [u64; 16] =
     [0, 1, 5, 10, 20, 50, 100, 1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000];
 
 impl RateCode {
@@ -22,19 +22,19 @@ impl RateCode {
     }
     /// Returns the rate; `None` if unknown.
     pub fn bandwidth(self) -> Option<Bandwidth> {
-        match MBPS[usize::from(self.0 & 0xf)] {
+        match MBPS_BY_CODE[usize::from(self.0 & 0xf)] {
             0 => None,
             mbps => Some(Bandwidth::from_mbps(mbps)),
         }
     }
     /// Returns the code of a rate; `None` if it has none.
     pub fn from_bandwidth(rate: Bandwidth) -> Option<RateCode> {
-        let code = MBPS.iter().position(|&mbps| mbps != 0 && Bandwidth::from_mbps(mbps) == rate)?;
+        let code = MBPS_BY_CODE.iter().position(|&mbps| mbps != 0 && Bandwidth::from_mbps(mbps) == rate)?;
         Some(RateCode(code as u8))
     }
     /// Returns the rates that have a code, in ascending order.
     pub fn rates() -> impl Iterator<Item = Bandwidth> {
-        MBPS.into_iter().skip(1).map(Bandwidth::from_mbps)
+        MBPS_BY_CODE.into_iter().skip(1).map(Bandwidth::from_mbps)
     }
 }
 

@@ -1,4 +1,4 @@
-use crate::parse::{ParseUnitError, System, print};
+use crate::parse::{ParseUnitError, UnitSystem, format_quantity};
 use std::{fmt, ops, str::FromStr};
 
 /// A point in time or a span of it, in integer picoseconds (213 days fit).
@@ -7,8 +7,8 @@ use std::{fmt, ops, str::FromStr};
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
-const SYSTEM: System = System {
-    what: "time",
+const SYSTEM: UnitSystem = UnitSystem {
+    quantity: "time",
     example: "1.5us, 300ns or 1ms",
     suffixes: &[
         ("ps", 1),
@@ -138,7 +138,7 @@ impl fmt::Display for Time {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         const UNITS: &[(&str, u64)] =
             &[("s", 1_000_000_000_000), ("ms", 1_000_000_000), ("us", 1_000_000), ("ns", 1_000), ("ps", 1)];
-        if self.0 == 0 { f.pad("0s") } else { print(f, self.0, UNITS) }
+        if self.0 == 0 { f.pad("0s") } else { format_quantity(f, self.0, UNITS) }
     }
 }
 

@@ -6,7 +6,7 @@
 #![allow(clippy::print_stdout, clippy::print_stderr)]
 
 use std::process::ExitCode;
-use weir::report::chart::{Axis, Chart, Line, Names, Size};
+use weir::report::chart::{Axis, Chart, LegendPlacement, Line, Size};
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, default_trickle};
 use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
@@ -63,7 +63,7 @@ fn steady(medium: &mut Medium) -> f64 {
 fn spread(medium: &mut Medium) -> f64 {
     let began = medium.now;
     let id = medium.set(0, policy()).expect("it fits");
-    let all = medium.run_until_all_hold(id, began + longest() * 2);
+    let all = medium.run_until_converged(id, began + longest() * 2);
     all.map_or(f64::NAN, |all| (all - began).as_secs_f64() / imin().as_secs_f64())
 }
 
@@ -111,7 +111,7 @@ fn main() -> ExitCode {
     let lines = table("Messages of all hosts per longest interval", 1, 1, steady);
     falling(128);
     falling(1_024);
-    let most = lines.iter().flatten().copied().fold(0.0, f64::max);
+    let max = lines.iter().flatten().copied().fold(0.0, f64::max);
     let line = |(i, loss): (usize, &f64)| Line {
         name: format!("{:.0} % lost", loss * 100.0),
         note: None,
@@ -124,10 +124,10 @@ fn main() -> ExitCode {
         alt: "Messages of all hosts per interval over their number, logarithmic, for five rates of loss"
             .to_owned(),
         x: Axis::log("hosts", HOSTS[0] as f64, HOSTS[HOSTS.len() - 1] as f64),
-        y: Axis::from_zero("messages per interval, k = 1", most),
+        y: Axis::from_zero("messages per interval, k = 1", max),
         lines: LOSS.iter().enumerate().map(line).collect(),
         marks: Vec::new(),
-        names: Names::Direct,
+        names: LegendPlacement::Direct,
     };
     let Some(path) = std::env::args().nth(1) else { return ExitCode::SUCCESS };
     match std::fs::write(&path, chart.svg_file(Size::Wide)) {

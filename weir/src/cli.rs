@@ -8,8 +8,8 @@ use std::process::ExitCode;
 use weir_experiment::topologies::TopologyKind;
 use weir_experiment::workload::Workload;
 use weir_host::scheme::Scheme;
-use weir_report::Kit;
-use weir_report::MakeSection;
+use weir_report::Extensions;
+use weir_report::SectionBuilder;
 
 /// The command line of Weir with schemes, workloads, topologies and charts of a crate's own.
 ///
@@ -39,14 +39,14 @@ use weir_report::MakeSection;
 /// ```
 #[derive(Clone, Debug)]
 pub struct Cli {
-    kit: Kit,
+    kit: Extensions,
 }
 
 impl Cli {
     /// Returns the command line with what comes with Weir.
     #[must_use]
     pub fn new() -> Cli {
-        Cli { kit: Kit::default() }
+        Cli { kit: Extensions::default() }
     }
 
     /// Adds a scheme.
@@ -87,7 +87,7 @@ impl Cli {
 
     /// Adds a section to every report.
     #[must_use]
-    pub fn chart(mut self, chart: MakeSection) -> Cli {
+    pub fn chart(mut self, chart: SectionBuilder) -> Cli {
         self.kit.charts.push(chart);
         self
     }
@@ -101,10 +101,10 @@ impl Cli {
         let parsed = CommandLine::describe(&self.kit.catalogue).try_get_matches();
         let line = match parsed.and_then(|matches| CommandLine::from_arg_matches(&matches)) {
             Ok(line) => line,
-            Err(error) => return refuse(&error),
+            Err(error) => return report_parse_error(&error),
         };
         if line.runs_in_virtual_time() {
-            huge_pages::start_anew();
+            huge_pages::reexec_with_huge_pages();
         }
         let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
@@ -113,7 +113,7 @@ impl Cli {
 }
 
 /// Prints what is wrong with the command line, or the help that it asks for.
-fn refuse(error: &clap::Error) -> ExitCode {
+fn report_parse_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let is_diff = std::env::args().skip(1).take(2).eq(["controller", "diff"]);
     // Status 2 of that command says that something differs.

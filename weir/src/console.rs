@@ -1,12 +1,12 @@
 //! A command's output streams, and how it ends.
 
-use crate::output::Style;
+use crate::output::OutputStyle;
 use serde::Serialize;
 use std::io::{self, IsTerminal, Write};
 use std::process::ExitCode;
 use weir_experiment::backend::Error;
 use weir_report::DirError;
-use weir_report::Kit;
+use weir_report::Extensions;
 
 /// A reason why a command did not do what it was asked for. The message is one line: place, problem, remedy.
 #[derive(Clone, Debug)]
@@ -19,30 +19,30 @@ pub enum Failure {
     /// that Ctrl-C ended.
     Interrupted(String),
     /// Two things that were compared differ. Exit status 2, as of `terraform plan -detailed-exitcode`.
-    Different(String),
+    Differs(String),
     /// Nobody reads the output any more: nothing to say, and no failure of ours.
-    NobodyListens,
+    BrokenPipe,
 }
 
 impl Failure {
     /// Bad input.
-    pub fn input(why: impl std::fmt::Display) -> Failure {
-        Failure::Input(why.to_string())
+    pub fn input(reason: impl std::fmt::Display) -> Failure {
+        Failure::Input(reason.to_string())
     }
     /// Failed work.
-    pub fn work(why: impl std::fmt::Display) -> Failure {
-        Failure::Work(why.to_string())
+    pub fn work(reason: impl std::fmt::Display) -> Failure {
+        Failure::Work(reason.to_string())
     }
 }
 
 impl std::fmt::Display for Failure {
     fn fmt(&self, f: &mut std::fmt::Formatter<'_>) -> std::fmt::Result {
         match self {
-            Failure::Input(why)
-            | Failure::Work(why)
-            | Failure::Different(why)
-            | Failure::Interrupted(why) => f.write_str(why),
-            Failure::NobodyListens => f.write_str("nobody reads the output"),
+            Failure::Input(reason)
+            | Failure::Work(reason)
+            | Failure::Differs(reason)
+            | Failure::Interrupted(reason) => f.write_str(reason),
+            Failure::BrokenPipe => f.write_str("nobody reads the output"),
         }
     }
 }
@@ -52,8 +52,8 @@ impl Failure {
     #[must_use]
     pub fn at(self, place: impl std::fmt::Display) -> Failure {
         match self {
-            Failure::Input(why) => Failure::Input(format!("{place}: {why}")),
-            Failure::Work(why) => Failure::Work(format!("{place}: {why}")),
+            Failure::Input(reason) => Failure::Input(format!("{place}: {reason}")),
+            Failure::Work(reason) => Failure::Work(format!("{place}: {reason}")),
             other => other,
         }
     }
@@ -62,8 +62,8 @@ impl Failure {
 impl From<Error> for Failure {
     fn from(error: Error) -> Failure {
         match error {
-            Error::Input(why) => Failure::Input(why),
-            Error::Work(why) => Failure::Work(why),
+            Error::Input(reason) => Failure::Input(reason),
+            Error::Work(reason) => Failure::Work(reason),
         }
     }
 }
@@ -77,7 +77,7 @@ impl From<DirError> for Failure {
 impl From<io::Error> for Failure {
     fn from(error: io::Error) -> Failure {
         match error.kind() {
-            io::ErrorKind::BrokenPipe => Failure::NobodyListens,
+            io::ErrorKind::BrokenPipe => Failure::BrokenPipe,
             _ => Failure::Work(format!("output: {error}")),
         }
     }
@@ -90,33 +90,33 @@ pub struct Console {
     /// True if bold letters are welcome in [`out`](Self::out).
     pub styled: bool,
     /// True if somebody watches standard error, so that progress is worth showing.
-    pub watched: bool,
+    pub show_progress: bool,
     /// Columns of the terminal, or of the variable COLUMNS; `None` for files and pipes.
     pub width: Option<usize>,
     /// The style in which the result is printed.
-    pub style: Style,
+    pub style: OutputStyle,
     /// The schemes that this program knows.
-    pub kit: Kit,
+    pub kit: Extensions,
 }
 
 impl Console {
     /// Returns the process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
-    pub fn standard(kit: Kit) -> Console {
+    pub fn standard(kit: Extensions) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
             out: Box::new(io::stdout().lock()),
             styled: io::stdout().is_terminal() && !plain,
-            watched: io::stderr().is_terminal(),
+            show_progress: io::stderr().is_terminal(),
             width: width(),
-            style: Style::default(),
+            style: OutputStyle::default(),
             kit,
         }
     }
 
     /// Takes the options that say how to print the result.
-    pub fn style(&mut self, style: impl Into<Style>) {
+    pub fn style(&mut self, style: impl Into<OutputStyle>) {
         self.style = style.into();
-        self.watched &= !self.style.quiet;
+        self.show_progress &= !self.style.quiet;
     }
 
     /// Prints a result as JSON. The same result has the same keys in the same order.
@@ -124,7 +124,7 @@ impl Console {
     /// # Errors
     ///
     /// The result cannot be written.
-    pub fn answer(&mut self, result: &impl Serialize) -> Result<(), Failure> {
+    pub fn print_json(&mut self, result: &impl Serialize) -> Result<(), Failure> {
         let text = serde_json::to_string_pretty(result).map_err(Failure::work)?;
         Ok(writeln!(self.out, "{text}")?)
     }
@@ -140,11 +140,11 @@ impl Console {
     pub fn close(mut self, outcome: Result<(), Failure>) -> ExitCode {
         let outcome = outcome.and_then(|()| Ok(self.out.flush()?));
         let (status, message) = match outcome {
-            Ok(()) | Err(Failure::NobodyListens) => return ExitCode::SUCCESS,
-            Err(Failure::Work(why)) => (1, format!("error: {why}")),
-            Err(Failure::Input(why)) => (2, format!("error: {why}")),
-            Err(Failure::Different(why)) => (2, why),
-            Err(Failure::Interrupted(why)) => (130, format!("interrupted: {why}")),
+            Ok(()) | Err(Failure::BrokenPipe) => return ExitCode::SUCCESS,
+            Err(Failure::Work(reason)) => (1, format!("error: {reason}")),
+            Err(Failure::Input(reason)) => (2, format!("error: {reason}")),
+            Err(Failure::Differs(reason)) => (2, reason),
+            Err(Failure::Interrupted(reason)) => (130, format!("interrupted: {reason}")),
         };
         let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
         // If standard error is gone too, the exit status has to say it all.

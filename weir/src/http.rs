@@ -12,11 +12,11 @@ use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
 /// Time that a client has for its request, and then to take the answer.
-const PATIENCE: Duration = Duration::from_secs(1);
+const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
 /// Clients that are served at a time. Browsers open connections before they have anything to ask.
 const WORKERS: usize = 4;
 /// The most bytes of a request that are read.
-const MOST_REQUEST: usize = 8 << 10;
+const MAX_REQUEST_HEAD: usize = 8 << 10;
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug, Default)]
@@ -63,34 +63,34 @@ impl Response {
     }
 
     /// A refusal, with a sentence for people.
-    pub fn refused(status: &'static str, why: &str) -> Response {
-        Response { status, kind: "text/plain; charset=utf-8", body: format!("{why}\n") }
+    pub fn error(status: &'static str, reason: &str) -> Response {
+        Response { status, kind: "text/plain; charset=utf-8", body: format!("{reason}\n") }
     }
 
     /// The answer to a path that does not exist.
-    pub fn not_found(why: &str) -> Response {
-        Response::refused("404 Not Found", why)
+    pub fn not_found(reason: &str) -> Response {
+        Response::error("404 Not Found", reason)
     }
 
     /// The answer to a method that is not served.
     pub fn not_allowed() -> Response {
-        Response::refused("405 Method Not Allowed", "ask with GET")
+        Response::error("405 Method Not Allowed", "ask with GET")
     }
 }
 
 /// A listener that nobody answers yet.
-pub struct Opened {
+pub struct BoundListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
-impl Opened {
+impl BoundListener {
     /// Listens on an address that `option` names, to serve `what`; warns if others than this machine reach it.
     ///
     /// # Errors
     ///
     /// If the address is taken, or not this machine's.
-    pub fn at(address: SocketAddr, option: &str, what: &str) -> Result<Opened, Failure> {
+    pub fn at(address: SocketAddr, option: &str, what: &str) -> Result<BoundListener, Failure> {
         let listener = TcpListener::bind(address).map_err(|error| {
             Failure::Input(format!("{option} {address}: {error}; give another address and port"))
         })?;
@@ -98,7 +98,7 @@ impl Opened {
         if !address.ip().is_loopback() {
             warn(&format!("{what} served on {address} to anyone who reaches this address"));
         }
-        Ok(Opened { listener, address })
+        Ok(BoundListener { listener, address })
     }
 
     /// The address.
@@ -122,7 +122,7 @@ impl Opened {
                     match listener.accept() {
                         // A client that goes away has had its answer.
                         Ok((stream, _)) => drop(exchange(stream, &*answer)),
-                        Err(_) => std::thread::sleep(PATIENCE / 10),
+                        Err(_) => std::thread::sleep(REQUEST_TIMEOUT / 10),
                     }
                 }
             };
@@ -182,10 +182,10 @@ impl Write for Until {
 
 /// Reads a request and writes its answer.
 fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
-    let mut stream = Until { stream, end: Instant::now() + PATIENCE };
+    let mut stream = Until { stream, end: Instant::now() + REQUEST_TIMEOUT };
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);
     let ends = |request: &[u8]| request.windows(4).any(|end| end == b"\r\n\r\n");
-    while !ends(&request) && request.len() < MOST_REQUEST {
+    while !ends(&request) && request.len() < MAX_REQUEST_HEAD {
         match stream.read(&mut buffer)? {
             0 => break,
             read => request.extend_from_slice(&buffer[..read]),
@@ -193,7 +193,7 @@ fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io
     }
     let head = String::from_utf8_lossy(&request);
     let Response { status, kind, body } = answer(&Request::parse(&head));
-    stream.end = Instant::now() + PATIENCE;
+    stream.end = Instant::now() + REQUEST_TIMEOUT;
     let policy = "default-src 'none'; script-src 'unsafe-inline'; style-src 'unsafe-inline'; connect-src 'self'; \
                   img-src data:; frame-ancestors 'none'";
     write!(
@@ -219,7 +219,7 @@ pub mod tests {
     }
 
     fn echo() -> (SocketAddr, Server) {
-        let opened = Opened::at("127.0.0.1:0".parse().unwrap(), "--serve", "a page is").unwrap();
+        let opened = BoundListener::at("127.0.0.1:0".parse().unwrap(), "--serve", "a page is").unwrap();
         let address = opened.address();
         let answer = |request: &Request<'_>| match request.method {
             "GET" => Response::ok("text/plain", format!("{} {:?}", request.path, request.field("host"))),
@@ -243,9 +243,9 @@ pub mod tests {
     #[test]
     fn hostile_requests_are_refused_and_do_not_end_the_server() {
         let (address, _server) = echo();
-        let long = [b"GET /".as_slice(), &[b'x'; 2 * MOST_REQUEST]].concat();
+        let long = [b"GET /".as_slice(), &[b'x'; 2 * MAX_REQUEST_HEAD]].concat();
         let fields = [b"GET / HTTP/1.1\r\n".as_slice(), &b"a: b\r\n".repeat(10_000)].concat();
-        let junk: Vec<u8> = (0..=255).cycle().take(MOST_REQUEST).collect();
+        let junk: Vec<u8> = (0..=255).cycle().take(MAX_REQUEST_HEAD).collect();
         for request in
             [b"\r\n\r\n".as_slice(), b"GET\r\n\r\n", b":\r\n:\r\n\r\n", b"\xff\xfe \xff\r\n\r\n", &junk]
         {

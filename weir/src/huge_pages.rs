@@ -15,7 +15,7 @@ const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 
 /// Starts this program anew in the same process, with huge pages, unless the environment has parameters of glibc, those
 /// of this function among them. Returns where that fails: small pages do as well.
-pub fn start_anew() {
+pub fn reexec_with_huge_pages() {
     let Ok(program) = env::current_exe() else { return };
     if !cfg!(target_env = "gnu") || env::var_os(TUNABLES).is_some() {
         return;

@@ -11,17 +11,17 @@ use weir_testbed::Signals;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
 /// Ctrl-C belongs to a child that has the terminal.
-static LENT: AtomicBool = AtomicBool::new(false);
+static TERMINAL_LENT: AtomicBool = AtomicBool::new(false);
 
 /// Signals that follow the first within this time are the same request: `timeout` sends one to its child and then one to
 /// the child's process group, terminals and service managers do the like.
-const SAME_REQUEST: Duration = Duration::from_millis(500);
+const DEBOUNCE: Duration = Duration::from_millis(500);
 
 /// Time of the first signal.
 static FIRST: OnceLock<Instant> = OnceLock::new();
 
 /// Directory of the results so far, in case the process ends at once.
-static KEPT_IN: Mutex<Option<PathBuf>> = Mutex::new(None);
+static RESULTS_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 
 /// Lets Ctrl-C, SIGTERM and SIGHUP break a run off at its next step. A second request ends the process at once.
 ///
@@ -30,12 +30,12 @@ static KEPT_IN: Mutex<Option<PathBuf>> = Mutex::new(None);
 /// If the signals cannot be caught.
 pub fn catch_ctrl_c() -> Result<(), Failure> {
     let handler = || {
-        if LENT.load(Ordering::SeqCst) {
+        if TERMINAL_LENT.load(Ordering::SeqCst) {
             return;
         }
         INTERRUPTED.store(true, Ordering::SeqCst);
-        if FIRST.get_or_init(Instant::now).elapsed() >= SAME_REQUEST {
-            if let Some(dir) = KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
+        if FIRST.get_or_init(Instant::now).elapsed() >= DEBOUNCE {
+            if let Some(dir) = RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
                 let _ = writeln!(
                     io::stderr(),
                     "interrupted twice: {} has the results that were saved",
@@ -49,8 +49,8 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
 }
 
 /// Notes that `dir` has the results up to now, for the message of a process that ends at once.
-pub fn results_are_in(dir: &Path) {
-    *KEPT_IN.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
+pub fn set_results_dir(dir: &Path) {
+    *RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
 /// Returns whether the process was asked to end.
@@ -64,9 +64,9 @@ pub fn interrupt() {
 }
 
 /// Leaves Ctrl-C to a child that has the terminal, or takes it back.
-pub fn lend(to_child: bool) {
-    LENT.store(to_child, Ordering::SeqCst);
+pub fn lend_terminal(to_child: bool) {
+    TERMINAL_LENT.store(to_child, Ordering::SeqCst);
 }
 
 /// This process's signals, for a testbed.
-pub const SIGNALS: Signals = Signals { is_cancelled: interrupted, lend };
+pub const SIGNALS: Signals = Signals { is_cancelled: interrupted, lend_terminal };

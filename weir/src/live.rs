@@ -1,7 +1,7 @@
-//! A live view of a fabric: its contents ([`Scene`]), their drawing on a terminal ([`draw`]) and in browsers ([`Web`]),
+//! A live view of a fabric: its contents ([`ViewModel`]), their drawing on a terminal ([`draw`]) and in browsers ([`WebView`]),
 //! and the keys.
 //!
-//! Rendering is a function of the scene and of the user's choices ([`Choice`]). Commands make
+//! Rendering is a function of the scene and of the user's choices ([`ViewState`]). Commands make
 //! scenes and hand them to a [`View`], which returns what the user asks for.
 
 mod draw;
@@ -10,14 +10,14 @@ mod view;
 mod web;
 
 pub use draw::draw;
-pub use screen::Screen;
+pub use screen::TerminalView;
 use serde::Serialize;
 pub use view::View;
-pub use web::{ServeOptions, Web};
+pub use web::{ServeOptions, WebView};
 
 /// The contents of the view. Unknown numbers are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
-pub struct Scene {
+pub struct ViewModel {
     /// The title: a file, a scheme.
     pub title: String,
     /// Progress and speed.
@@ -67,7 +67,7 @@ pub struct SwitchRow {
     /// Its name.
     pub name: String,
     /// The reason why it does not answer; `None` if it does.
-    pub trouble: Option<String>,
+    pub error: Option<String>,
     /// Routes in its table.
     pub routes: Option<u64>,
     /// Packets marked CE.
@@ -103,7 +103,7 @@ pub enum Order {
 
 /// The user's selection and display options.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Choice {
+pub struct ViewState {
     /// Row of the selected port, in the order shown.
     pub row: usize,
     /// The order of ports.
@@ -112,9 +112,9 @@ pub struct Choice {
     pub is_plain: bool,
 }
 
-impl Choice {
-    /// Returns the ports in the order shown, as indices into [`Scene::ports`].
-    pub fn order(&self, scene: &Scene) -> Vec<usize> {
+impl ViewState {
+    /// Returns the ports in the order shown, as indices into [`ViewModel::ports`].
+    pub fn order(&self, scene: &ViewModel) -> Vec<usize> {
         let mut order: Vec<usize> = (0..scene.ports.len()).collect();
         match self.order {
             Order::Topology => {}
@@ -124,14 +124,14 @@ impl Choice {
         order
     }
 
-    /// Returns the selected port, as an index into [`Scene::ports`].
-    pub fn selected(&self, scene: &Scene) -> Option<usize> {
+    /// Returns the selected port, as an index into [`ViewModel::ports`].
+    pub fn selected(&self, scene: &ViewModel) -> Option<usize> {
         let order = self.order(scene);
         order.get(self.row.min(order.len().checked_sub(1)?)).copied()
     }
 
     /// Selects another row.
-    pub fn step(&mut self, rows: isize, scene: &Scene) {
+    pub fn step(&mut self, rows: isize, scene: &ViewModel) {
         let last = scene.ports.len().saturating_sub(1);
         self.row = self.row.min(last).saturating_add_signed(rows).min(last);
     }
@@ -149,12 +149,12 @@ impl Choice {
 
 /// A request of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Ask {
+pub enum UserAction {
     /// Pause, or go on.
     Pause,
     /// One step while paused.
     Step,
-    /// Take the link of a port down or up: an index into [`Scene::ports`].
+    /// Take the link of a port down or up: an index into [`ViewModel::ports`].
     Link(usize),
     /// End.
     Quit,

@@ -3,7 +3,7 @@
 //! The format is version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
 use crate::console::Failure;
-use crate::http::{Opened, Response, Server};
+use crate::http::{BoundListener, Response, Server};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
@@ -88,13 +88,16 @@ pub struct MetricsOptions {
 
 impl MetricsOptions {
     /// Opens the address, before privileges are given up. `None`: no metrics were asked for.
-    pub fn open(self) -> Result<Option<Opened>, Failure> {
-        self.address.map(|address| Opened::at(address, "--metrics", "metrics are")).transpose()
+    pub fn open(self) -> Result<Option<BoundListener>, Failure> {
+        self.address.map(|address| BoundListener::at(address, "--metrics", "metrics are")).transpose()
     }
 }
 
 /// Serves pages that `render` makes.
-pub fn serve(opened: Opened, render: impl Fn() -> Page + Send + Sync + 'static) -> Result<Server, Failure> {
+pub fn serve(
+    opened: BoundListener,
+    render: impl Fn() -> Page + Send + Sync + 'static,
+) -> Result<Server, Failure> {
     opened.serve(move |request| match (request.method, request.path) {
         ("GET", "/metrics") => Response::ok(TEXT_FORMAT, render().to_string()),
         ("GET", _) => Response::not_found("metrics are at /metrics"),

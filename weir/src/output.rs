@@ -2,7 +2,7 @@
 
 /// Options of commands that answer a question.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct Answer {
+pub struct QueryOutput {
     /// Print the result as JSON (docs/json.md)
     #[arg(long, help_heading = "Output")]
     pub json: bool,
@@ -10,9 +10,9 @@ pub struct Answer {
 
 /// Options of commands that do something.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
-pub struct Output {
+pub struct ActionOutput {
     #[command(flatten)]
-    answer: Answer,
+    answer: QueryOutput,
 
     /// Log progress to standard error
     #[arg(long, short, help_heading = "Output", conflicts_with = "quiet")]
@@ -25,7 +25,7 @@ pub struct Output {
 
 /// The style in which a result is printed.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Style {
+pub struct OutputStyle {
     /// As JSON.
     pub json: bool,
     /// With more on standard error.
@@ -34,14 +34,14 @@ pub struct Style {
     pub quiet: bool,
 }
 
-impl From<Answer> for Style {
-    fn from(options: Answer) -> Style {
-        Style { json: options.json, ..Style::default() }
+impl From<QueryOutput> for OutputStyle {
+    fn from(options: QueryOutput) -> OutputStyle {
+        OutputStyle { json: options.json, ..OutputStyle::default() }
     }
 }
 
-impl From<Output> for Style {
-    fn from(options: Output) -> Style {
-        Style { json: options.answer.json, verbose: options.verbose, quiet: options.quiet }
+impl From<ActionOutput> for OutputStyle {
+    fn from(options: ActionOutput) -> OutputStyle {
+        OutputStyle { json: options.answer.json, verbose: options.verbose, quiet: options.quiet }
     }
 }

@@ -92,7 +92,7 @@ pub const MININET: &[Capability] = &[
 /// # Errors
 ///
 /// The kernel refuses.
-pub fn keep(capabilities: &[Capability]) -> Result<(), Failure> {
+pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
     let had = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
@@ -120,15 +120,15 @@ pub fn keep(capabilities: &[Capability]) -> Result<(), Failure> {
 /// # Errors
 ///
 /// The kernel refuses.
-pub fn confine(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Failure> {
+pub fn sandbox(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Failure> {
     let failed =
         |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
     let mut capabilities = capabilities.to_vec();
     let owner = rustix::process::geteuid().as_raw();
-    if folders.iter().any(|folder| folder.metadata().is_ok_and(|about| about.uid() != owner)) {
+    if folders.iter().any(|dir| dir.metadata().is_ok_and(|about| about.uid() != owner)) {
         capabilities.push(Capability::CAP_DAC_OVERRIDE);
     }
-    keep(&capabilities)?;
+    retain_capabilities(&capabilities)?;
     let status = restrict_files(folders).map_err(|error| failed(&error))?;
     tracing::debug!(?capabilities, landlock = ?status, "confined");
     restrict_calls().map_err(|error| failed(&error))
@@ -180,7 +180,7 @@ mod tests {
         let (inside, outside) = (folders.0.path().to_owned(), folders.1.path().to_owned());
         fs::write(outside.join("there"), "kept").unwrap();
         let confined = std::thread::spawn(move || {
-            confine(&[], &[&inside]).unwrap();
+            sandbox(&[], &[&inside]).unwrap();
             fs::write(inside.join("draft"), "new").unwrap();
             fs::rename(inside.join("draft"), inside.join("whole")).unwrap();
             fs::remove_file(inside.join("whole")).unwrap();

@@ -147,7 +147,7 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
         }
         let path = format!("{under}{name}");
         keys.push(Key {
-            takes: takes(root, schema),
+            takes: value_type(root, schema),
             default: match required.contains(&name.as_str()) {
                 true => "required".to_owned(),
                 false => default(&schema["default"]),
@@ -155,27 +155,27 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
             about: sentence(schema, root),
             path: path.clone(),
         });
-        if let Some(inner) = inner(root, schema) {
-            let dot = if takes(root, schema).starts_with("list") { "[]." } else { "." };
+        if let Some(inner) = nested_object(root, schema) {
+            let dot = if value_type(root, schema).starts_with("list") { "[]." } else { "." };
             collect(root, inner, &format!("{path}{dot}"), keys);
         }
     }
 }
 
 /// Returns the object whose keys are listed below a key: its value, one of its forms, or an entry of its list.
-fn inner<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
+fn nested_object<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let schema = target(schema, root);
     let is_object = |it: &&Value| target(it, root)["properties"].is_object();
     // What has kinds has sections of its own; a scheme's parameters are in `weir schemes`.
     let forms = schema["anyOf"].as_array().into_iter().flatten();
     let itself = Some(schema).filter(is_object);
     itself
-        .or_else(|| forms.into_iter().find_map(|form| inner(root, form)))
-        .or_else(|| schema.get("items").and_then(|items| inner(root, items)))
+        .or_else(|| forms.into_iter().find_map(|form| nested_object(root, form)))
+        .or_else(|| schema.get("items").and_then(|items| nested_object(root, items)))
 }
 
 /// Returns a short description of the values of a key.
-fn takes(root: &Value, schema: &Value) -> String {
+fn value_type(root: &Value, schema: &Value) -> String {
     let resolved = target(schema, root);
     if let Some(format) = resolved["format"].as_str().filter(|format| format.contains(' ')) {
         return format.to_owned();
@@ -199,7 +199,7 @@ fn takes(root: &Value, schema: &Value) -> String {
             return "`{scheme, label, set}`".to_owned();
         }
         let mut words: Vec<String> =
-            forms.iter().filter(|form| form["type"] != "null").map(|form| takes(root, form)).collect();
+            forms.iter().filter(|form| form["type"] != "null").map(|form| value_type(root, form)).collect();
         words.dedup();
         return words.join(", or ");
     }
@@ -219,7 +219,7 @@ fn word(root: &Value, schema: &Value, kind: &Value) -> String {
         Some("boolean") => "`true` or `false`".to_owned(),
         Some("integer") => "a whole number".to_owned(),
         Some("number") => "a number".to_owned(),
-        Some("array") => format!("list of {}", takes(root, &schema["items"])),
+        Some("array") => format!("list of {}", value_type(root, &schema["items"])),
         Some("object") => "keys below".to_owned(),
         _ => "anything".to_owned(),
     }

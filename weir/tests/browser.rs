@@ -49,9 +49,9 @@ paper:
 fn pages() -> &'static [(&'static str, PathBuf)] {
     static MADE: OnceLock<(TempDir, Vec<(&str, PathBuf)>)> = OnceLock::new();
     let (_, pages) = MADE.get_or_init(|| {
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         // To be looked at afterwards.
-        let place = std::env::var_os("WEIR_PAGES").map_or_else(|| folder.path().to_owned(), PathBuf::from);
+        let place = std::env::var_os("WEIR_PAGES").map_or_else(|| dir.path().to_owned(), PathBuf::from);
         fs::create_dir_all(&place).unwrap();
         fs::write(place.join("fabric.yaml"), FABRIC).unwrap();
         let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
@@ -81,7 +81,7 @@ fn pages() -> &'static [(&'static str, PathBuf)] {
             ("comparison", "comparison.html"),
             ("sweep", "sweep/report.html"),
         ];
-        (folder, pages.map(|(name, path)| (name, place.join(path))).into())
+        (dir, pages.map(|(name, path)| (name, place.join(path))).into())
     });
     pages
 }

@@ -69,8 +69,8 @@ fn packets_take_no_more_instructions_than_recorded() {
 
 /// Returns the instructions of each kind of work.
 fn count() -> Vec<(String, u64)> {
-    let folder = tempfile::tempdir().unwrap();
-    let out = folder.path().join("counts");
+    let dir = tempfile::tempdir().unwrap();
+    let out = dir.path().join("counts");
     let done = Command::new("valgrind")
         .args(["--tool=callgrind", "--combine-dumps=no"])
         .args([format!("--toggle-collect={COUNTED}"), format!("--dump-before={WRITTEN}")])

@@ -17,7 +17,7 @@ const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// Marks processes and interfaces of a fabric (`mininet/weir_mininet/ours.py`).
 const MARK: &str = "WEIR_FABRIC=";
 /// The longest time that start or end may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 fn main() -> ExitCode {
     let without_root = harness::run(REFUSALS, None);
@@ -60,7 +60,7 @@ const RUNS: &[harness::Test] = &[
 /// A network namespace, and a folder for results; both go with it.
 struct Place {
     namespace: String,
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Place {
@@ -72,15 +72,12 @@ impl Place {
                 "{arguments:?}"
             );
         }
-        Place { namespace, folder: tempfile::tempdir().expect("a temporary directory") }
+        Place { namespace, dir: tempfile::tempdir().expect("a temporary directory") }
     }
 
     fn weir(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
-        command
-            .args(["netns", "exec", &self.namespace, WEIR])
-            .args(arguments)
-            .current_dir(self.folder.path());
+        command.args(["netns", "exec", &self.namespace, WEIR]).args(arguments).current_dir(self.dir.path());
         command
     }
 
@@ -102,7 +99,7 @@ impl Place {
     }
 
     fn json(&self, name: &str) -> Value {
-        let path = self.folder.path().join("run").join(name);
+        let path = self.dir.path().join("run").join(name);
         serde_json::from_str(&fs::read_to_string(&path).expect(name)).expect("JSON")
     }
 
@@ -137,7 +134,7 @@ impl Place {
     }
 
     fn wait_until_nothing_is_left(&self) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while !self.left().is_empty() {
             assert!(Instant::now() < end, "left behind: {:#?}", self.left());
             sleep(Duration::from_millis(50));
@@ -146,7 +143,7 @@ impl Place {
 
     /// Waits for a line of `ip link` or a process: the fabric is up.
     fn wait_for(&self, what: &str) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         while !self.left().iter().any(|line| line.contains(what)) {
             assert!(Instant::now() < end, "no {what} in {:#?}", self.left());
             sleep(Duration::from_millis(20));
@@ -236,7 +233,7 @@ fn the_quickstart_does_what_it_does_in_virtual_time() {
 
 fn has_bmv2() -> bool {
     let path = std::env::var_os("PATH").unwrap_or_default();
-    std::env::split_paths(&path).any(|folder| folder.join("simple_switch_grpc").is_file())
+    std::env::split_paths(&path).any(|dir| dir.join("simple_switch_grpc").is_file())
 }
 
 /// Margins are wider than what an idle machine needs (docs/two-worlds.md).
@@ -268,10 +265,10 @@ fn compare_with_virtual_time(switch: &str, scheme: &str, expected: &Value) {
     assert!((seen - busy).abs() < 0.15, "{scheme}: {seen} of the link used, in virtual time {busy}");
     assert!(number(&it["jain"]) > number(&expected["jain"]) - 0.1, "{scheme}: {it}");
     assert_eq!(it["drops"], serde_json::json!({}), "{scheme}");
-    let capture = place.folder.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
+    let capture = place.dir.path().join("captures").join(scheme).join("s1-eth1_in.pcap");
     assert!(fs::metadata(&capture).is_ok_and(|it| it.len() > 100_000), "{}", capture.display());
     for file in ["flows.csv", "queues.csv", "rates.csv", "report.html", "run.yaml", "queue-s1-3.svg"] {
-        assert!(place.folder.path().join("run").join(file).is_file(), "{file}");
+        assert!(place.dir.path().join("run").join(file).is_file(), "{file}");
     }
 }
 
@@ -324,7 +321,7 @@ fn fail_and_change(name: &str, form: &[&str], processes: usize) {
     assert!(number(&it["utilisation"]["s1:3"]) > 0.15, "{it}");
     // Ports between switches have captures too, and a frame that was duplicated behind one appears twice at the next.
     let captured =
-        |file: &str| fs::metadata(place.folder.path().join("p/hpcc").join(file)).map_or(0, |it| it.len());
+        |file: &str| fs::metadata(place.dir.path().join("p/hpcc").join(file)).map_or(0, |it| it.len());
     let (sent, received) = (captured("s2-eth2_out.pcap"), captured("s3-eth2_in.pcap"));
     assert!(sent > 100_000 && received > sent * 3 / 2, "{sent} and {received} bytes");
     let lost = number(&it["drops"]["link_down"]);
@@ -349,12 +346,12 @@ fn a_link_emulator_answers_what_it_can_and_leaves_nothing() {
     assert!(refused(&["run", "l=v1,w1,delay=5"]).contains("l: delay:"));
     assert!(refused(&["run", "l=v1,w1", "m=v1,v0"]).contains("v1 is an end of two links"));
     assert!(refused(&["run", "l=v1,nothing"]).contains("interface nothing"));
-    fs::write(place.folder.path().join("links.txt"), "# two\nl=v1,w1\nm=x\n").expect("written");
+    fs::write(place.dir.path().join("links.txt"), "# two\nl=v1,w1\nm=x\n").expect("written");
     assert!(refused(&["run", "--file", "links.txt"]).contains("links.txt:3: \"m=x\": write name="));
 
     let mut run = place.weir(&["link", "run", "l=v1,w1,delay=1ms"]);
     let mut run = run.stdout(Stdio::piped()).stderr(Stdio::piped()).spawn().expect("weir starts");
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !place.weir(&["link", "show"]).output().expect("it ends").status.success() {
         assert!(Instant::now() < end, "it does not answer");
         sleep(Duration::from_millis(20));
@@ -533,14 +530,14 @@ fn a_failed_step_is_named_and_leaves_nothing() {
     assert_eq!(done.status.code(), Some(1));
     assert!(text(&done.stderr).contains("an interface s1-eth1 already"), "{}", text(&done.stderr));
     assert_eq!(place.left().len(), 2, "both ends of it, and nothing else: {:?}", place.left());
-    assert!(!place.folder.path().join("run").exists(), "there is nothing to keep");
+    assert!(!place.dir.path().join("run").exists(), "there is nothing to keep");
 }
 
 /// Hosts in two subnets behind gateways that exist in their neighbour tables only, as in the exercises.
 fn a_network_of_the_tutorials_is_as_its_file_says() {
     let place = Place::new("tutorial");
     let write = |name: &str, value: Value| {
-        fs::write(place.folder.path().join(name), value.to_string()).expect("written");
+        fs::write(place.dir.path().join(name), value.to_string()).expect("written");
     };
     let host = |net: u8| {
         let gateway = [

@@ -18,7 +18,7 @@ use weir_testkit::harness;
 
 const WEIR: &str = env!("CARGO_BIN_EXE_weir");
 /// The longest time that start or end may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(90);
+const TIMEOUT: Duration = Duration::from_secs(90);
 /// The longest time that a policy may take to reach all hosts: some tenths of a second on an idle machine. Without a
 /// reset of the interval it would be up to Imax, much longer.
 const SOON: Duration = Duration::from_secs(5);
@@ -51,7 +51,7 @@ fn missing(mininet: bool) -> Option<String> {
 /// A network namespace and a folder, both gone in the end.
 struct Place {
     namespace: String,
-    folder: tempfile::TempDir,
+    dir: tempfile::TempDir,
 }
 
 impl Place {
@@ -59,26 +59,26 @@ impl Place {
         let namespace = format!("weir-policy-{}-{test}", std::process::id());
         ip(&["netns", "add", &namespace]);
         ip(&["-n", &namespace, "link", "set", "lo", "up"]);
-        let folder = tempfile::tempdir().expect("a temporary folder");
-        fs::create_dir(folder.path().join("sockets")).expect("a folder");
-        let place = Place { namespace, folder };
+        let dir = tempfile::tempdir().expect("a temporary folder");
+        fs::create_dir(dir.path().join("sockets")).expect("a folder");
+        let place = Place { namespace, dir };
         place.write("key", "of sixteen bytes or more");
         chmod(&place.path("key"), "600");
         place
     }
 
     fn path(&self, name: &str) -> String {
-        self.folder.path().join(name).display().to_string()
+        self.dir.path().join(name).display().to_string()
     }
 
     fn write(&self, name: &str, text: &str) {
-        fs::write(self.folder.path().join(name), text).expect("written");
+        fs::write(self.dir.path().join(name), text).expect("written");
     }
 
     fn weir(&self, arguments: &[&str]) -> Command {
         let mut command = Command::new("ip");
         command.args(["netns", "exec", &self.namespace, WEIR]).args(arguments);
-        command.current_dir(self.folder.path()).env("WEIR_RUN", self.path("sockets")).stdin(Stdio::null());
+        command.current_dir(self.dir.path()).env("WEIR_RUN", self.path("sockets")).stdin(Stdio::null());
         command
     }
 
@@ -94,7 +94,7 @@ impl Place {
     }
 
     fn sockets(&self) -> usize {
-        fs::read_dir(self.folder.path().join("sockets")).expect("a folder").count()
+        fs::read_dir(self.dir.path().join("sockets")).expect("a folder").count()
     }
 }
 
@@ -162,14 +162,14 @@ fn count(report: &Value, group: &str, name: &str) -> u64 {
 }
 
 fn what_is_wrong_is_said() {
-    let folder = tempfile::tempdir().expect("a folder");
+    let dir = tempfile::tempdir().expect("a folder");
     let weir = |arguments: &[&str]| {
-        Command::new(WEIR).args(arguments).env("WEIR_RUN", folder.path()).output().expect("it ends")
+        Command::new(WEIR).args(arguments).env("WEIR_RUN", dir.path()).output().expect("it ends")
     };
-    let refused = |arguments: &[&str], why: &str| {
+    let refused = |arguments: &[&str], reason: &str| {
         let done = weir(arguments);
         assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stderr));
-        assert!(text(&done.stderr).contains(why), "{arguments:?}: {}", text(&done.stderr));
+        assert!(text(&done.stderr).contains(reason), "{arguments:?}: {}", text(&done.stderr));
     };
     refused(&["policy", "show"], "no agent listens in");
     refused(&["policy", "show", "--via", "h1"], "h1.sock: no agent listens there; there is none in");
@@ -178,7 +178,7 @@ fn what_is_wrong_is_said() {
     refused(&["policy", "set", "--via", "h1"], "KEY=VALUE");
     let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
     refused(&["run", quickstart, "--policy-key", "k"], "--policy-key is for --on mininet");
-    let key = folder.path().join("key");
+    let key = dir.path().join("key");
     fs::write(&key, "short").expect("written");
     chmod(key.to_str().expect("a path"), "600");
     refused(&["host", "recv", "--iface", "lo", "--control", "h1"], "--policy-key");
@@ -192,7 +192,7 @@ fn what_is_wrong_is_said() {
         ["run", faults, "--on", "mininet", "--rate", "10Mbps", "--policy-key", key.to_str().expect("a path")];
     refused(&run, "are for virtual time");
     // A socket that nobody listens at any more.
-    drop(std::os::unix::net::UnixListener::bind(folder.path().join("h9.sock")).expect("a socket"));
+    drop(std::os::unix::net::UnixListener::bind(dir.path().join("h9.sock")).expect("a socket"));
     let dead = weir(&["policy", "show", "--via", "h9"]);
     assert_eq!(dead.status.code(), Some(1));
     assert!(text(&dead.stderr).contains("does not answer any more"), "{}", text(&dead.stderr));
@@ -215,8 +215,8 @@ fn a_policy_outlives_its_agent() {
         Running(command.stdout(Stdio::null()).stderr(Stdio::piped()).spawn().expect("weir starts"))
     };
     let listening = |name: &str| {
-        let socket = place.folder.path().join("sockets").join(name);
-        until(PATIENCE, || if socket.exists() { Ok(()) } else { Err("no socket") });
+        let socket = place.dir.path().join("sockets").join(name);
+        until(TIMEOUT, || if socket.exists() { Ok(()) } else { Err("no socket") });
     };
     let key = ["--policy-key", "key", "--control", "a"];
     let agent = start(&key);
@@ -231,23 +231,23 @@ fn a_policy_outlives_its_agent() {
         (&["scheme=dctcp"], "needs ECN marks"),
         (&["scheme=tcp"], "there is no scheme \"tcp\""),
     ];
-    for (edits, why) in wrong {
+    for (edits, reason) in wrong {
         let done = place.policy(&[&["set", "--via", "a"], edits].concat());
         assert_eq!(done.status.code(), Some(2), "{edits:?}");
-        assert!(text(&done.stderr).contains(why), "{edits:?}: {}", text(&done.stderr));
+        assert!(text(&done.stderr).contains(reason), "{edits:?}: {}", text(&done.stderr));
     }
     let history = text(&place.policy(&["history", "--via", "a"]).stdout);
     assert!(history.contains("1 by 10.9.0.1") && history.contains("set here"), "{history}");
     let second =
         place.weir(&["host", "recv", "--iface", "v0", "--policy-key", "key"]).output().expect("it ends");
     assert_eq!(second.status.code(), Some(2), "an address has one agent: {}", text(&second.stderr));
-    until(PATIENCE, || fs::read(place.path("state")).map(|_| ()));
+    until(TIMEOUT, || fs::read(place.path("state")).map(|_| ()));
     agent.signal("KILL");
     drop(agent);
     assert_eq!(place.sockets(), 1, "a name that nobody listens at");
     // Started anew with other parameters.
     let agent = start(&[&key[..], &["--set", "eta=0.8"]].concat());
-    until(PATIENCE, || match place.policy(&["show", "--via", "a"]).status.success() {
+    until(TIMEOUT, || match place.policy(&["show", "--via", "a"]).status.success() {
         true => Ok(()),
         false => Err("no answer"),
     });
@@ -257,7 +257,7 @@ fn a_policy_outlives_its_agent() {
     let shown = text(&place.policy(&["show"]).stdout);
     assert!(shown.contains("holds     1 by 10.9.0.1") && shown.contains("runs      it, hpcc"), "{shown}");
     agent.signal("INT");
-    until(PATIENCE, || if place.sockets() == 0 { Ok(()) } else { Err("the socket is there") });
+    until(TIMEOUT, || if place.sockets() == 0 { Ok(()) } else { Err("the socket is there") });
     drop(agent);
     // Another key: what was kept is not taken for its own.
     place.write("other", "another key of sixteen bytes");
@@ -347,7 +347,7 @@ fn spread(place: &Place, eta: &str, via: &str, wanted: u64, but: &[&str]) -> Dur
     let start = Instant::now();
     let done = place.policy(&["set", &format!("eta={eta}"), "--via", via, "--wait", "0us"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    until(PATIENCE, || match late(place, wanted, eta) {
+    until(TIMEOUT, || match late(place, wanted, eta) {
         late if late == but => Ok(()),
         late => Err(late),
     });
@@ -412,12 +412,12 @@ fn sixteen_hosts_agree() {
     ]);
     command.stdout(Stdio::piped()).stderr(Stdio::piped());
     let mut run = Running(command.spawn().expect("weir starts"));
-    until(PATIENCE, || match run.0.try_wait().expect("a process") {
+    until(TIMEOUT, || match run.0.try_wait().expect("a process") {
         None if place.sockets() == HOSTS => Ok(()),
         None => Err(place.sockets()),
         Some(status) => panic!("the run has ended: {status}"),
     });
-    until(PATIENCE, || {
+    until(TIMEOUT, || {
         let flows: u64 = place.show().values().map(|it| it["flows"].as_u64().expect("a count")).sum();
         if flows == 8 { Ok(()) } else { Err(flows) }
     });
@@ -493,7 +493,7 @@ fn sixteen_hosts_agree() {
     let status = run.0.wait().expect("it ends");
     assert_eq!(status.code(), Some(130));
     assert_eq!(place.sockets(), 0, "no socket is left");
-    let summary: PathBuf = place.folder.path().join("run/summary.json");
+    let summary: PathBuf = place.dir.path().join("run/summary.json");
     let summary: Value =
         serde_json::from_str(&fs::read_to_string(summary).expect("a summary")).expect("JSON");
     println!("drops {}", summary["schemes"]["hpcc"]["drops"]);

@@ -9,14 +9,14 @@ pub struct Backoff {
 
 impl Backoff {
     /// The first wait.
-    pub const FIRST: Duration = Duration::from_millis(50);
+    pub const INITIAL: Duration = Duration::from_millis(50);
     /// No wait is longer: a switch that returns is noticed within this.
-    pub const LONGEST: Duration = Duration::from_millis(500);
+    pub const MAX: Duration = Duration::from_millis(500);
 
     /// Returns the next wait. `random` is anything from 0 to 1.
-    pub fn wait(&mut self, random: f64) -> Duration {
+    pub fn next_delay(&mut self, random: f64) -> Duration {
         let wait = self.next;
-        self.next = (self.next * 2).min(Self::LONGEST);
+        self.next = (self.next * 2).min(Self::MAX);
         // From half of it to all of it.
         wait.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
     }
@@ -29,7 +29,7 @@ impl Backoff {
 
 impl Default for Backoff {
     fn default() -> Self {
-        Backoff { next: Self::FIRST }
+        Backoff { next: Self::INITIAL }
     }
 }
 
@@ -40,10 +40,10 @@ mod tests {
     #[test]
     fn waits_double_up_to_a_limit_and_start_again() {
         let mut backoff = Backoff::default();
-        let waits: Vec<u128> = (0..7).map(|_| backoff.wait(0.0).as_millis()).collect();
+        let waits: Vec<u128> = (0..7).map(|_| backoff.next_delay(0.0).as_millis()).collect();
         assert_eq!(waits, [50, 100, 200, 400, 500, 500, 500]);
-        assert_eq!(backoff.wait(1.0).as_millis(), 250);
+        assert_eq!(backoff.next_delay(1.0).as_millis(), 250);
         backoff.reset();
-        assert_eq!(backoff.wait(0.5).as_micros(), 37_500);
+        assert_eq!(backoff.next_delay(0.5).as_micros(), 37_500);
     }
 }

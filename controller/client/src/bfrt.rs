@@ -10,7 +10,7 @@ use bfruntime::bfrt_proto::{
     SetForwardingPipelineConfigRequest, StreamMessageRequest, StreamMessageResponse, Subscribe, TargetDevice,
     WriteRequest,
 };
-use bfruntime::{Info, TranslateError, Translator, error_details};
+use bfruntime::{BfrtInfo, TranslateError, Translator, error_details};
 use p4runtime::google::rpc;
 use p4runtime::p4::v1::{Entity, Update};
 use p4runtime::p4info::Index;
@@ -21,12 +21,12 @@ use tokio::time::timeout;
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
-use weir_controller::words;
+use weir_controller::pretty;
 
 /// Updates of P4Runtime in one request.
 const BATCH: usize = 256;
 /// A driver answers a Read in one message, however long.
-const LARGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_SIZE: usize = 64 << 20;
 
 /// A connection to the driver of one Tofino switch, which has to run a program already. Clones share it.
 #[derive(Clone)]
@@ -37,7 +37,7 @@ pub(super) struct BfrtSession {
     timeout: Duration,
     p4_name: String,
     /// The tables of the program and of the driver.
-    info: Arc<Info>,
+    info: Arc<BfrtInfo>,
 }
 
 impl BfrtSession {
@@ -46,14 +46,14 @@ impl BfrtSession {
     pub async fn connect(
         target: &Target,
         options: &ClientOptions,
-        program: &Info,
+        program: &BfrtInfo,
     ) -> Result<BfrtSession, ClientError> {
         let narrow =
             |what, value: u128| u32::try_from(value).map_err(|_| ClientError::TooLarge { what, value });
         let device_id = narrow("device id", target.device_id.into())?;
         let client_id = narrow("election id, which is BF Runtime's client id", options.election_id.into())?;
         let channel = channel::open(target, options, "BF Runtime").await?;
-        let client = BfRuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
+        let client = BfRuntimeClient::new(channel).max_decoding_message_size(MAX_MESSAGE_SIZE);
         let mut session = BfrtSession {
             client,
             device_id,
@@ -67,7 +67,7 @@ impl BfrtSession {
     }
 
     /// Finds the program by its tables, since its name is what the driver's configuration calls it.
-    async fn find(&mut self, program: &Info) -> Result<(), ClientError> {
+    async fn find(&mut self, program: &BfrtInfo) -> Result<(), ClientError> {
         const CALL: &str = "GetForwardingPipelineConfig";
         let request =
             GetForwardingPipelineConfigRequest { device_id: self.device_id, client_id: self.client_id };
@@ -75,7 +75,7 @@ impl BfrtSession {
             .limited(CALL, |mut client| async move { client.get_forwarding_pipeline_config(request).await });
         let answer = asked.await?.into_inner();
         let is_ours = |config: &&ForwardingPipelineConfig| {
-            Info::parse(&config.bfruntime_info).is_ok_and(|info| info == *program)
+            BfrtInfo::parse(&config.bfruntime_info).is_ok_and(|info| info == *program)
         };
         let Some(ours) = answer.config.iter().find(is_ours) else {
             let runs: Vec<String> = answer.config.into_iter().map(|config| config.p4_name).collect();
@@ -89,8 +89,8 @@ impl BfrtSession {
         let wrong = |error: bfruntime::InfoError| {
             ClientError::call(CALL, Status::internal(format!("its fixed tables: {error}")))
         };
-        let fixed = fixed.map(|json| Info::parse(&json)).transpose().map_err(wrong)?.unwrap_or_default();
-        self.info = Arc::new(program.joined(&fixed).map_err(wrong)?);
+        let fixed = fixed.map(|json| BfrtInfo::parse(&json)).transpose().map_err(wrong)?.unwrap_or_default();
+        self.info = Arc::new(program.merged(&fixed).map_err(wrong)?);
         self.p4_name = ours.p4_name.clone();
         Ok(())
     }
@@ -103,7 +103,7 @@ impl BfrtSession {
         asks.try_send(ask).map_err(|_| ClientError::Closed("at once".into()))?;
         let taken = |error: ClientError| match &error {
             ClientError::Call { status, .. } if status.code() == Code::AlreadyExists => {
-                ClientError::Bound { why: status.message().to_owned() }
+                ClientError::AlreadyBound { reason: status.message().to_owned() }
             }
             _ => error,
         };
@@ -135,7 +135,7 @@ impl BfrtSession {
         let request = ReadRequest {
             target: Some(self.target()),
             client_id: self.client_id,
-            entities: translator.everything(),
+            entities: translator.read_all_entities(),
             p4_name: self.p4_name.clone(),
         };
         let collect = |mut client: BfRuntimeClient<Channel>| async move {
@@ -231,18 +231,22 @@ async fn subscribed(answers: &mut Streaming<StreamMessageResponse>) -> Result<()
 
 /// Of an update that is not even sent.
 fn refused(update: &Update, error: &TranslateError, of: usize, p4info: &Index) -> ClientError {
-    let (update, message) = (words::update(update, p4info), error.to_string());
-    ClientError::Refused { refused: vec![Refused { update, code: rpc::Code::InvalidArgument, message }], of }
+    let (update, message) = (pretty::update(update, p4info), error.to_string());
+    ClientError::Rejected { refused: vec![Refused { update, code: rpc::Code::InvalidArgument, message }], of }
 }
 
 /// Of a Write: with an error for each update, if the driver told them.
 fn write_error(status: Status, updates: &[&Update], of: usize, p4info: &Index) -> ClientError {
     let told = |(index, error): (usize, bfrt_proto::Error)| {
-        let update = words::update(updates.get(index)?, p4info);
+        let update = pretty::update(updates.get(index)?, p4info);
         let code = rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown);
         Some(Refused { update, code, message: error.message })
     };
     let refused: Vec<Refused> =
         error_details::decode(status.details()).into_iter().filter_map(told).collect();
-    if refused.is_empty() { ClientError::call("Write", status) } else { ClientError::Refused { refused, of } }
+    if refused.is_empty() {
+        ClientError::call("Write", status)
+    } else {
+        ClientError::Rejected { refused, of }
+    }
 }

@@ -14,8 +14,8 @@ pub(super) async fn open(
     protocol: &'static str,
 ) -> Result<Channel, ClientError> {
     let unreachable = |error: tonic::transport::Error| {
-        let (address, (why, is_refused)) = (target.address.clone(), root(&error));
-        ClientError::Unreachable { protocol, address, why, is_refused }
+        let (address, (reason, is_refused)) = (target.address.clone(), root_cause(&error));
+        ClientError::Unreachable { protocol, address, reason, is_refused }
     };
     let scheme = if options.tls.is_some() { "https" } else { "http" };
     let mut endpoint =
@@ -44,7 +44,7 @@ pub(super) async fn limited<T>(
 }
 
 /// Returns the innermost cause, and whether it is a refused connection.
-fn root(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
+fn root_cause(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     let mut last = error;
     while let Some(cause) = last.source() {
         last = cause;

@@ -14,7 +14,7 @@ pub(super) enum Connection {
 }
 
 /// The right to write, as long as it is kept.
-pub(super) enum Hold {
+pub(super) enum WriteAccess {
     P4Runtime(Stream),
     BfRuntime(BfrtStream),
 }
@@ -35,10 +35,10 @@ impl Connection {
     }
 
     /// Gets the right to write.
-    pub async fn hold(&self) -> Result<Hold, ClientError> {
+    pub async fn acquire_write_access(&self) -> Result<WriteAccess, ClientError> {
         Ok(match self {
-            Connection::P4Runtime(session) => Hold::P4Runtime(session.become_primary().await?),
-            Connection::BfRuntime(session) => Hold::BfRuntime(session.bind().await?),
+            Connection::P4Runtime(session) => WriteAccess::P4Runtime(session.become_primary().await?),
+            Connection::BfRuntime(session) => WriteAccess::BfRuntime(session.bind().await?),
         })
     }
 
@@ -75,12 +75,12 @@ impl Connection {
     }
 }
 
-impl Hold {
+impl WriteAccess {
     /// Gives the right up, and waits up to `limit` until the switch knows.
     pub async fn close(self, limit: Duration) {
         match self {
-            Hold::P4Runtime(stream) => stream.close(limit).await,
-            Hold::BfRuntime(stream) => stream.close(limit).await,
+            WriteAccess::P4Runtime(stream) => stream.close(limit).await,
+            WriteAccess::BfRuntime(stream) => stream.close(limit).await,
         }
     }
 }

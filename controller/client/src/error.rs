@@ -6,20 +6,20 @@ use std::fmt;
 use std::time::Duration;
 use thiserror::Error;
 use tonic::{Code, Status};
-use weir_controller::words;
+use weir_controller::pretty;
 
 /// A reason why a switch could not be controlled. The caller adds the switch's name.
 #[derive(Debug, Error)]
 pub enum ClientError {
     /// Nobody answers.
-    #[error("no {protocol} server at {address}: {why}")]
+    #[error("no {protocol} server at {address}: {reason}")]
     Unreachable {
         /// Spoken there.
         protocol: &'static str,
         /// The switch's address.
         address: String,
         /// The system's words.
-        why: String,
+        reason: String,
         /// The host refused the connection: it is there, and no process listens.
         is_refused: bool,
     },
@@ -41,10 +41,10 @@ pub enum ClientError {
         primary: Uint128,
     },
     /// Another controller has our election id.
-    #[error("another controller has election id {}; stop it, or give another --election-id", id(ours))]
+    #[error("another controller has election id {}; stop it, or give another --election-id", id(election_id))]
     ElectionIdTaken {
         /// Ours.
-        ours: Uint128,
+        election_id: Uint128,
     },
     /// The stream ended.
     #[error("the server closed the stream: {0}")]
@@ -68,10 +68,10 @@ pub enum ClientError {
     #[error("the program is for Tofino, which P4Runtime does not reach")]
     ForTofino,
     /// Another client is bound to the program of a Tofino switch, or has our id.
-    #[error("another controller has the switch ({why}); stop it, or give another --election-id")]
-    Bound {
+    #[error("another controller has the switch ({reason}); stop it, or give another --election-id")]
+    AlreadyBound {
         /// The driver's words.
-        why: String,
+        reason: String,
     },
     /// A number that the protocol does not take.
     #[error("{what}: {value} does not fit 32 bits")]
@@ -91,7 +91,7 @@ pub enum ClientError {
     },
     /// Updates were refused. The others of their batch were made.
     #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
-    Refused {
+    Rejected {
         /// The refused updates with their reasons; never empty.
         refused: Vec<Refused>,
         /// Updates in the batch.
@@ -99,7 +99,7 @@ pub enum ClientError {
     },
     /// The switch took the updates and does not hold what they said.
     #[error("{count} entities are not as written, the first to be corrected: {first}")]
-    NotKept {
+    ReadBackMismatch {
         /// Number of updates.
         count: usize,
         /// In words.
@@ -136,7 +136,7 @@ impl ClientError {
         if refused.is_empty() {
             return ClientError::call("Write", status);
         }
-        ClientError::Refused { refused, of: updates.len() }
+        ClientError::Rejected { refused, of: updates.len() }
     }
 
     /// Returns whether the switch does not offer what was asked for.
@@ -148,7 +148,7 @@ impl ClientError {
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,
-            ClientError::ElectionIdTaken { .. } | ClientError::Bound { .. } => true,
+            ClientError::ElectionIdTaken { .. } | ClientError::AlreadyBound { .. } => true,
             ClientError::Call { status, .. } => matches!(status.code(), Code::Unavailable | Code::Cancelled),
             _ => false,
         }
@@ -166,7 +166,7 @@ fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> 
         .zip(updates)
         .filter(|(error, _)| error.canonical_code != 0)
         .map(|(error, update)| Refused {
-            update: words::update(update, p4info),
+            update: pretty::update(update, p4info),
             code: rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown),
             message: error.message,
         })

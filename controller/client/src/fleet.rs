@@ -9,28 +9,28 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
-use weir_controller::reconcile::{Difference, Goal, Ranked, difference};
+use weir_controller::reconcile::{DesiredState, Diff, RankedUpdates, diff};
 
 /// Switches that are worked on at the same time.
-pub const AT_ONCE: usize = 128;
+pub const MAX_CONCURRENT_SWITCHES: usize = 128;
 
 /// Outcome of each switch, by its name.
 pub type Outcomes<T> = BTreeMap<String, Result<T, ClientError>>;
 
 /// The task for one switch.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct SwitchTask {
     /// Address of the switch.
     pub target: Target,
     /// Program that it should run.
     pub program: Arc<Program>,
     /// Content that its tables should have.
-    pub goal: Goal,
+    pub goal: DesiredState,
 }
 
 /// Changes that [`apply`] made to a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Applied {
+pub struct ApplySummary {
     /// The program was pushed.
     pub pushed: bool,
     /// Entities that were not there.
@@ -43,10 +43,10 @@ pub struct Applied {
     pub unchanged: usize,
 }
 
-impl Applied {
+impl ApplySummary {
     /// Returns what writing a difference does.
-    pub fn of(pushed: bool, difference: &Difference) -> Applied {
-        Applied {
+    pub fn of(pushed: bool, difference: &Diff) -> ApplySummary {
+        ApplySummary {
             pushed,
             inserted: difference.count(Type::Insert),
             modified: difference.count(Type::Modify),
@@ -56,8 +56,8 @@ impl Applied {
     }
 }
 
-impl std::ops::AddAssign<&Applied> for Applied {
-    fn add_assign(&mut self, other: &Applied) {
+impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
+    fn add_assign(&mut self, other: &ApplySummary) {
         self.pushed |= other.pushed;
         self.inserted += other.inserted;
         self.modified += other.modified;
@@ -69,17 +69,17 @@ impl std::ops::AddAssign<&Applied> for Applied {
 /// Makes every switch run its program and hold its goal, and reads it back to be sure. Only what differs is written,
 /// and rank by rank over all switches, so that no packet loops in between. A switch that fails keeps what it has
 /// then; the others go on.
-pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied> {
+pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<ApplySummary> {
     let mut outcomes = Outcomes::new();
     let patience = options.timeout;
-    let opened = each(tasks, move |task: Task| {
+    let opened = for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
             let session = Connection::open(&task.target, options, &task.program).await?;
-            let stream = session.hold().await?;
+            let stream = session.acquire_write_access().await?;
             let pushed = session.push(&task.program).await?;
             let actual = session.read_all(&task.program.index).await?;
-            let difference = difference(&task.goal, &actual, &task.program.index);
+            let difference = diff(&task.goal, &actual, &task.program.index);
             Ok((task, session, stream, pushed, difference))
         }
     });
@@ -87,11 +87,11 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
     for (name, result) in opened.await {
         match result {
             Ok((task, session, stream, pushed, difference)) => {
-                outcomes.insert(name.clone(), Ok(Applied::of(pushed, &difference)));
+                outcomes.insert(name.clone(), Ok(ApplySummary::of(pushed, &difference)));
                 streams.push(stream); // as long as they live we may write
                 if !difference.steps.is_empty() {
                     let program = Arc::clone(&task.program);
-                    checks.push(Check { task, session: session.clone() });
+                    checks.push(ReadBack { task, session: session.clone() });
                     writers.push(Writer { name, session, program, difference });
                 }
             }
@@ -102,7 +102,7 @@ pub async fn apply(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Applied
     }
     let (written, _) = write(writers, |_| false).await;
     checks.retain(|check| written.get(check.name()).is_some_and(Result::is_ok));
-    let checked = each(checks, |check: Check| async move { check.run().await });
+    let checked = for_each_switch(checks, |check: ReadBack| async move { check.run().await });
     for (name, result) in written.into_iter().chain(checked.await) {
         if let Err(error) = result {
             outcomes.insert(name, Err(error));
@@ -126,7 +126,7 @@ pub(super) async fn write(
         differences.push((name.clone(), difference));
         ways.insert(name, (session, program));
     }
-    let mut ranked = Ranked::new(differences);
+    let mut ranked = RankedUpdates::new(differences);
     let mut stopped = BTreeSet::new();
     while let Some(due) = ranked.next_rank() {
         let batch = |(name, updates): (String, _)| {
@@ -134,13 +134,14 @@ pub(super) async fn write(
             Some(Batch { name, session, program, updates })
         };
         let batches = due.into_iter().filter_map(batch).collect();
-        let written =
-            each(batches, |it: Batch| async move { it.session.write(&it.updates, &it.program.index).await });
+        let written = for_each_switch(batches, |it: Batch| async move {
+            it.session.write(&it.updates, &it.program.index).await
+        });
         for (name, result) in written.await {
             if result.is_err() {
-                ranked.give_up(&name);
+                ranked.abandon(&name);
                 if stops(&name) {
-                    stopped.extend(ranked.stop());
+                    stopped.extend(ranked.take_unfinished());
                 }
                 outcomes.insert(name, result);
             }
@@ -150,8 +151,8 @@ pub(super) async fn write(
 }
 
 /// Everything that the switches hold. A switch that runs another program is an error.
-pub async fn read(tasks: Vec<Task>, options: ClientOptions) -> Outcomes<Vec<Entity>> {
-    each(tasks, move |task: Task| {
+pub async fn read(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<Vec<Entity>> {
+    for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
             let session = Connection::open(&task.target, options, &task.program).await?;
@@ -175,7 +176,7 @@ pub struct Held {
 
 /// Reads the program of each switch and everything that its tables hold.
 pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held> {
-    each(targets, move |target: Target| {
+    for_each_switch(targets, move |target: Target| {
         let options = options.clone();
         async move {
             let session = Session::connect(&target, options).await?;
@@ -192,7 +193,7 @@ pub(super) struct Writer {
     pub name: String,
     pub session: Connection,
     pub program: Arc<Program>,
-    pub difference: Difference,
+    pub difference: Diff,
 }
 
 /// The updates that go to one switch in one step.
@@ -204,19 +205,19 @@ struct Batch {
 }
 
 /// A switch that is read back.
-struct Check {
-    task: Task,
+struct ReadBack {
+    task: SwitchTask,
     session: Connection,
 }
 
-impl Check {
+impl ReadBack {
     async fn run(&self) -> Result<(), ClientError> {
         let program = &self.task.program;
         let actual = self.session.read_all(&program.index).await?;
-        let left = difference(&self.task.goal, &actual, &program.index).steps;
+        let left = diff(&self.task.goal, &actual, &program.index).steps;
         let Some(step) = left.first() else { return Ok(()) };
-        let first = weir_controller::words::update(&step.update, &program.index);
-        Err(ClientError::NotKept { count: left.len(), first })
+        let first = weir_controller::pretty::update(&step.update, &program.index);
+        Err(ClientError::ReadBackMismatch { count: left.len(), first })
     }
 }
 
@@ -237,20 +238,20 @@ macro_rules! named {
 
 named! {
     Target: name;
-    Task: target.name;
+    SwitchTask: target.name;
     Batch: name;
-    Check: task.target.name;
+    ReadBack: task.target.name;
     Member: name;
 }
 
-/// Does a job for each of some switches, [`AT_ONCE`] at a time.
-pub(super) async fn each<I, T, F>(items: Vec<I>, job: impl Fn(I) -> F) -> Outcomes<T>
+/// Does a job for each of some switches, [`MAX_CONCURRENT_SWITCHES`] at a time.
+pub(super) async fn for_each_switch<I, T, F>(items: Vec<I>, job: impl Fn(I) -> F) -> Outcomes<T>
 where
     I: Named,
     T: Send + 'static,
     F: Future<Output = Result<T, ClientError>> + Send + 'static,
 {
-    let places = Arc::new(Semaphore::new(AT_ONCE));
+    let places = Arc::new(Semaphore::new(MAX_CONCURRENT_SWITCHES));
     let mut jobs = JoinSet::new();
     for item in items {
         let (name, places) = (item.name().to_owned(), Arc::clone(&places));

@@ -22,10 +22,10 @@ pub use self::thrift::{ThriftClient, ThriftError, packets_per_second};
 pub use backoff::Backoff;
 pub use error::{ClientError, Refused};
 pub use session::Session;
-pub use stream::{PacketSender, Standing, Stream, StreamEvent};
+pub use stream::{Mastership, PacketSender, Stream, StreamEvent};
 pub use tls::ClientTls;
 
-use bfruntime::Info;
+use bfruntime::BfrtInfo;
 use crc::{CRC_32_ISO_HDLC, Crc};
 use p4runtime::p4::config::v1::P4Info;
 use p4runtime::p4::v1::forwarding_pipeline_config::Cookie;
@@ -83,7 +83,7 @@ pub enum Image {
     /// P4Info, device config and a cookie that follows from both, as P4Runtime pushes them.
     P4Runtime(Box<ForwardingPipelineConfig>),
     /// The tables of a program for Tofino, which the switch's driver has to run already.
-    BfRuntime(Info),
+    BfRuntime(BfrtInfo),
 }
 
 impl Program {
@@ -109,7 +109,7 @@ impl Program {
     /// # Errors
     ///
     /// Two objects of one kind have the same id, or one has none.
-    pub fn tofino(bfrt_json: Info) -> Result<Program, P4InfoError> {
+    pub fn tofino(bfrt_json: BfrtInfo) -> Result<Program, P4InfoError> {
         let index = Index::new(bfrt_json.p4info())?;
         Ok(Program { index, image: Image::BfRuntime(bfrt_json) })
     }

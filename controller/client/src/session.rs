@@ -1,4 +1,4 @@
-use super::stream::{Standing, Stream};
+use super::stream::{Mastership, Stream};
 use super::{ClientError, ClientOptions, Program, Target, channel};
 use p4runtime::arbitration;
 use p4runtime::p4::v1::entity::Entity as Kind;
@@ -21,11 +21,11 @@ use tonic::{Code, Request, Status};
 
 /// Updates in one request. gRPC takes 4 MB, and these are some ten kilobytes; but a batch's errors come back in
 /// a header of 8 KiB at most.
-const BATCH: usize = 256;
+const MAX_BATCH_UPDATES: usize = 256;
 /// BMv2 answers a Read in one message, however long.
-const LARGEST_MESSAGE: usize = 64 << 20;
+const MAX_MESSAGE_SIZE: usize = 64 << 20;
 /// Messages that wait to be sent on the stream.
-const OUT_QUEUE: usize = 256;
+const STREAM_QUEUE_LEN: usize = 256;
 
 /// A connection to one switch. Clones share it.
 #[derive(Clone)]
@@ -45,7 +45,7 @@ impl Session {
     /// the timeout of `options`.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
         let channel = channel::open(target, &options, "P4Runtime").await?;
-        let client = P4RuntimeClient::new(channel).max_decoding_message_size(LARGEST_MESSAGE);
+        let client = P4RuntimeClient::new(channel).max_decoding_message_size(MAX_MESSAGE_SIZE);
         let ClientOptions { election_id, timeout, .. } = options;
         Ok(Session { client, device_id: target.device_id, election_id, timeout })
     }
@@ -56,11 +56,11 @@ impl Session {
     ///
     /// The stream cannot be opened or ends, no result comes in time, or another controller uses the same
     /// election id ([`ClientError::ElectionIdTaken`]).
-    pub async fn arbitrate(&self) -> Result<(Standing, Stream), ClientError> {
-        let (asks, queue) = mpsc::channel(OUT_QUEUE);
+    pub async fn arbitrate(&self) -> Result<(Mastership, Stream), ClientError> {
+        let (asks, queue) = mpsc::channel(STREAM_QUEUE_LEN);
         let bid = arbitration::bid(self.device_id, self.election_id.into());
         asks.try_send(bid).map_err(|_| ClientError::Closed("at once".into()))?;
-        let opened = self.limited("StreamChannel", |mut client| async move {
+        let opened = self.with_timeout("StreamChannel", |mut client| async move {
             client.stream_channel(Request::new(ReceiverStream::new(queue))).await
         });
         let answers = opened.await.map_err(|error| self.arbitration_error(error))?.into_inner();
@@ -80,8 +80,8 @@ impl Session {
     /// `arbitrate`.
     pub async fn become_primary(&self) -> Result<Stream, ClientError> {
         match self.arbitrate().await? {
-            (Standing::Primary, stream) => Ok(stream),
-            (Standing::Backup { primary }, _) => Err(ClientError::NotPrimary { primary }),
+            (Mastership::Primary, stream) => Ok(stream),
+            (Mastership::Backup { primary }, _) => Err(ClientError::NotPrimary { primary }),
         }
     }
 
@@ -89,7 +89,7 @@ impl Session {
         match &error {
             // PI and the specification: a second stream with an id that is in use.
             ClientError::Call { status, .. } if status.code() == Code::InvalidArgument => {
-                ClientError::ElectionIdTaken { ours: self.election_id }
+                ClientError::ElectionIdTaken { election_id: self.election_id }
             }
             _ => error,
         }
@@ -114,7 +114,7 @@ impl Session {
             config: Some(config.clone()),
             ..SetForwardingPipelineConfigRequest::default()
         };
-        self.limited("SetForwardingPipelineConfig", |mut client| async move {
+        self.with_timeout("SetForwardingPipelineConfig", |mut client| async move {
             client.set_forwarding_pipeline_config(request).await
         })
         .await?;
@@ -162,8 +162,9 @@ impl Session {
         let request =
             GetForwardingPipelineConfigRequest { device_id: self.device_id, response_type: kind.into() };
         let call = "GetForwardingPipelineConfig";
-        let got = self
-            .limited(call, |mut client| async move { client.get_forwarding_pipeline_config(request).await });
+        let got = self.with_timeout(call, |mut client| async move {
+            client.get_forwarding_pipeline_config(request).await
+        });
         match got.await {
             Ok(response) => Ok(response.into_inner().config),
             Err(ClientError::Call { status, .. }) if status.code() == Code::FailedPrecondition => Ok(None),
@@ -251,7 +252,7 @@ impl Session {
             }
             Ok(found)
         };
-        self.limited("Read", collect).await.map_err(|error| match error {
+        self.with_timeout("Read", collect).await.map_err(|error| match error {
             ClientError::Call { status, .. } if status.code() == Code::FailedPrecondition => {
                 ClientError::NoProgram
             }
@@ -263,11 +264,11 @@ impl Session {
     ///
     /// # Errors
     ///
-    /// [`ClientError::Refused`] names each refused update of the batch, if the server reports them; the
+    /// [`ClientError::Rejected`] names each refused update of the batch, if the server reports them; the
     /// others of the batch are applied. Otherwise the whole call failed, no answer came in time, or the
     /// connection broke.
     pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
-        for batch in updates.chunks(BATCH) {
+        for batch in updates.chunks(MAX_BATCH_UPDATES) {
             let request = WriteRequest {
                 device_id: self.device_id,
                 election_id: Some(self.election_id),
@@ -275,7 +276,7 @@ impl Session {
                 ..WriteRequest::default()
             };
             let written =
-                self.limited("Write", |mut client| async move { client.write(request).await }).await;
+                self.with_timeout("Write", |mut client| async move { client.write(request).await }).await;
             written.map_err(|error| match error {
                 ClientError::Call { status, .. } => ClientError::write(*status, batch, p4info),
                 other => other,
@@ -285,7 +286,7 @@ impl Session {
     }
 
     /// A call that has to answer in time.
-    async fn limited<T, F: Future<Output = Result<T, Status>>>(
+    async fn with_timeout<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
         go: impl FnOnce(P4RuntimeClient<Channel>) -> F,

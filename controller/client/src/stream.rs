@@ -14,7 +14,7 @@ use tonic::Streaming;
 
 /// The result of this controller's election, which decides whether it may write.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Standing {
+pub enum Mastership {
     /// Yes.
     Primary,
     /// Another one may.
@@ -28,7 +28,7 @@ pub enum Standing {
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
     /// The election has a result.
-    Standing(Standing),
+    Standing(Mastership),
     /// A packet for the CPU port.
     Packet(PacketIn),
     /// A packet-out was refused.
@@ -39,16 +39,16 @@ pub enum StreamEvent {
 
 /// The stream. The switch holds its client for the primary as long as it lives.
 pub struct Stream {
-    asks: mpsc::Sender<StreamMessageRequest>,
-    answers: Streaming<StreamMessageResponse>,
+    requests: mpsc::Sender<StreamMessageRequest>,
+    responses: Streaming<StreamMessageResponse>,
 }
 
 impl Stream {
     pub(super) fn new(
-        asks: mpsc::Sender<StreamMessageRequest>,
-        answers: Streaming<StreamMessageResponse>,
+        requests: mpsc::Sender<StreamMessageRequest>,
+        responses: Streaming<StreamMessageResponse>,
     ) -> Stream {
-        Stream { asks, answers }
+        Stream { requests, responses }
     }
 
     /// Waits for the next message.
@@ -57,14 +57,14 @@ impl Stream {
     ///
     /// The server closed the stream, or the connection broke. No message follows an error.
     pub async fn next(&mut self) -> Result<StreamEvent, ClientError> {
-        match self.answers.message().await {
+        match self.responses.message().await {
             Ok(Some(message)) => Ok(event(message)),
             Ok(None) => Err(ClientError::Closed("it ended".into())),
             Err(status) => Err(ClientError::call("StreamChannel", status)),
         }
     }
 
-    pub(super) async fn standing(&mut self) -> Result<Standing, ClientError> {
+    pub(super) async fn standing(&mut self) -> Result<Mastership, ClientError> {
         loop {
             if let StreamEvent::Standing(standing) = self.next().await? {
                 return Ok(standing);
@@ -76,7 +76,7 @@ impl Stream {
     /// refuse the next controller with the same election id. The stream stays open as long as a
     /// [`PacketSender`] exists.
     pub async fn close(self, limit: Duration) {
-        let Stream { asks, mut answers } = self;
+        let Stream { requests: asks, responses: mut answers } = self;
         drop(asks);
         let ended = async { while let Ok(Some(_)) = answers.message().await {} };
         // A switch that does not answer keeps the stream no longer than its connection.
@@ -85,7 +85,7 @@ impl Stream {
 
     /// Returns a sender of packet-outs, which keeps the stream open as long as it exists.
     pub fn packets(&self) -> PacketSender {
-        PacketSender(self.asks.clone())
+        PacketSender(self.requests.clone())
     }
 }
 
@@ -105,7 +105,11 @@ fn event(message: StreamMessageResponse) -> StreamEvent {
         Some(Answer::Arbitration(it)) => {
             let is_primary = it.status.is_none_or(|status| status.code == 0);
             let primary = it.election_id.unwrap_or_default();
-            StreamEvent::Standing(if is_primary { Standing::Primary } else { Standing::Backup { primary } })
+            StreamEvent::Standing(if is_primary {
+                Mastership::Primary
+            } else {
+                Mastership::Backup { primary }
+            })
         }
         Some(Answer::Packet(packet)) => StreamEvent::Packet(packet),
         Some(Answer::Error(StreamError { details: Some(Details::PacketOut(_)), .. })) => {

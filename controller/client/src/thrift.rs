@@ -12,7 +12,7 @@ use thrift::protocol::{
 use weir_units::{Bandwidth, Bytes};
 
 /// Time that a loaded switch may take for one call.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 /// BMv2 has one context.
 const CONTEXT: i32 = 0;
 /// Field of a reply that holds its result (Thrift IDL).
@@ -35,12 +35,12 @@ enum Argument<'a> {
 #[derive(Debug, Error)]
 pub enum ThriftError {
     /// Nobody answers.
-    #[error("no Thrift server at {address}: {why}")]
+    #[error("no Thrift server at {address}: {reason}")]
     Unreachable {
         /// The server's address.
         address: String,
         /// The system's words.
-        why: io::Error,
+        reason: io::Error,
     },
     /// A call was refused, or the connection broke.
     #[error("Thrift at {address}: {source}")]
@@ -67,7 +67,7 @@ impl ThriftClient {
     ///
     /// As [`connect_within`](Self::connect_within).
     pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
-        ThriftClient::connect_within(address, PATIENCE)
+        ThriftClient::connect_within(address, CALL_TIMEOUT)
     }
 
     /// Connects to `host:port`. `patience` limits the time to connect, and that of each call.
@@ -102,7 +102,7 @@ impl ThriftClient {
                 output: TBinaryOutputProtocol::new(BufWriter::new(output), true),
                 calls: 0,
             }),
-            Err(why) => Err(ThriftError::Unreachable { address, why }),
+            Err(reason) => Err(ThriftError::Unreachable { address, reason }),
         }
     }
 

@@ -12,7 +12,7 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_units::{Bandwidth, Time};
 
 /// More nodes than a fabric can have: hosts and switches together.
-const MOST_NODES: usize = 2_000_000;
+const MAX_NODES: usize = 2_000_000;
 
 pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
@@ -32,7 +32,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
             return Err(ImportError::at(line(at), problem));
         }
     };
-    if nodes > MOST_NODES || switch_count > nodes {
+    if nodes > MAX_NODES || switch_count > nodes {
         return Err(ImportError::at(
             line(at),
             format!("{nodes} nodes with {switch_count} switches cannot be"),
@@ -82,7 +82,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
             rate: Some(
                 rate_of(rate).ok_or_else(|| ImportError::at(line(at), format!("\"{rate}\" is no rate")))?,
             ),
-            delay: Some(delay.parse::<Time>().map_err(|why| ImportError::at(line(at), why))?),
+            delay: Some(delay.parse::<Time>().map_err(|reason| ImportError::at(line(at), reason))?),
             a_port: None,
             b_port: None,
         });
@@ -109,7 +109,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         rate: Bandwidth::from_gbps(100),
         delay: Time::from_us(1),
     });
-    Ok(Imported { topology, runtime: BTreeMap::new(), places: BTreeMap::new(), warnings })
+    Ok(Imported { topology, runtime: BTreeMap::new(), switch_addresses: BTreeMap::new(), warnings })
 }
 
 /// `100Gbps`, or bits per second without a unit.

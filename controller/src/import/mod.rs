@@ -28,14 +28,14 @@ pub struct Imported {
     /// By switch: the file of its entries (`sX-runtime.json`), as it is written there.
     pub runtime: BTreeMap<String, String>,
     /// By switch: its P4Runtime port and its device id, where the tool has other ones than p4 tutorials.
-    pub places: BTreeMap<String, SwitchPlace>,
+    pub switch_addresses: BTreeMap<String, SwitchAddress>,
     /// Parts of the file that were not or only approximately converted.
     pub warnings: Vec<String>,
 }
 
 /// Address of a switch in another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct SwitchPlace {
+pub struct SwitchAddress {
     /// Of its P4Runtime server.
     pub grpc_port: u16,
     /// Of the switch.

@@ -1,6 +1,6 @@
 //! p4-utils' `p4app.json`, and the `topology.json` that it writes.
 
-use super::{ImportError, Imported, SwitchPlace, delay_of, in_order, rate_of};
+use super::{ImportError, Imported, SwitchAddress, delay_of, in_order, rate_of};
 use crate::topology::{AddressSpec, Custom, LinkSpec, TopologySpec};
 use serde_json::{Map, Value};
 use std::collections::BTreeMap;
@@ -10,11 +10,11 @@ use weir_units::{Bandwidth, Time};
 type Tree = Map<String, Value>;
 
 /// Bandwidth of a link without one.
-const UNLIMITED: Bandwidth = Bandwidth::from_gbps(1);
+const DEFAULT_BANDWIDTH: Bandwidth = Bandwidth::from_gbps(1);
 /// Of the first switch; p4-utils counts on from it.
 const FIRST_GRPC_PORT: u16 = 9559;
 /// Keys of a p4app.json that name Python modules and scripts.
-const PYTHON: [&str; 8] = [
+const PYTHON_KEYS: [&str; 8] = [
     "switch_node",
     "compiler_module",
     "host_node",
@@ -27,7 +27,7 @@ const PYTHON: [&str; 8] = [
 
 /// A `p4app.json`.
 pub(super) fn import_app(app: &Tree, topology: &Tree) -> Result<Imported, ImportError> {
-    let mut warnings: Vec<String> = PYTHON
+    let mut warnings: Vec<String> = PYTHON_KEYS
         .iter()
         .filter(|key| app.get(**key).is_some_and(|value| !value.is_null()))
         .map(|key| format!("{key} is Python's and not taken over"))
@@ -82,10 +82,10 @@ pub(super) fn import_app(app: &Tree, topology: &Tree) -> Result<Imported, Import
         switches: switch_names,
         links,
         addresses,
-        rate: UNLIMITED,
+        rate: DEFAULT_BANDWIDTH,
         delay: Time::ZERO,
     });
-    Ok(Imported { topology, runtime: BTreeMap::new(), places, warnings })
+    Ok(Imported { topology, runtime: BTreeMap::new(), switch_addresses: places, warnings })
 }
 
 /// Imports the file that p4-utils writes for controllers: a graph in networkx's node-link form.
@@ -147,15 +147,15 @@ pub(super) fn import_graph(graph: &Tree) -> Result<Imported, ImportError> {
         switches: switch_names,
         links,
         addresses,
-        rate: UNLIMITED,
+        rate: DEFAULT_BANDWIDTH,
         delay: Time::ZERO,
     });
-    Ok(Imported { topology, runtime: BTreeMap::new(), places, warnings })
+    Ok(Imported { topology, runtime: BTreeMap::new(), switch_addresses: places, warnings })
 }
 
 fn rate(json: &Value, place: &str, warnings: &mut Vec<String>) -> Result<Bandwidth, ImportError> {
     match json {
-        Value::Null => Ok(UNLIMITED),
+        Value::Null => Ok(DEFAULT_BANDWIDTH),
         Value::Number(mbps) => rate_of(mbps.as_f64().unwrap_or(0.0), place, warnings),
         other => Err(ImportError::at(place, format!("bw {other} is no bandwidth in Mbit/s"))),
     }
@@ -171,14 +171,14 @@ fn port_of(json: &Value, node: &str, switches: &Tree, place: &str) -> Result<Opt
 }
 
 /// Device ids and ports as p4-utils gives them out: the number in the name, and one after the other.
-fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchPlace> {
+fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchAddress> {
     let place = |(index, name): (usize, &String)| {
         let own = |key: &str| switches.get(name)?.get(key)?.as_u64();
         let digits = name.trim_start_matches(|c: char| !c.is_ascii_digit());
         let device_id = own("device_id").or_else(|| digits.parse().ok()).unwrap_or(index as u64 + 1);
         let counted = FIRST_GRPC_PORT.saturating_add(u16::try_from(index).unwrap_or(u16::MAX));
         let grpc_port = own("grpc_port").and_then(|port| u16::try_from(port).ok()).unwrap_or(counted);
-        (name.clone(), SwitchPlace { grpc_port, device_id })
+        (name.clone(), SwitchAddress { grpc_port, device_id })
     };
     names.iter().enumerate().map(place).collect()
 }
@@ -189,7 +189,7 @@ fn assign(
     strategy: &str,
     hosts: &[String],
     links: &[LinkSpec],
-    places: &BTreeMap<String, SwitchPlace>,
+    places: &BTreeMap<String, SwitchAddress>,
 ) -> Result<BTreeMap<String, AddressSpec>, ImportError> {
     let place = "topology.assignment_strategy";
     let mut addresses = BTreeMap::new();

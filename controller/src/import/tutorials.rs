@@ -9,7 +9,7 @@ use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
 /// Bandwidth of a link without one, which only the machine limits.
-const UNLIMITED: Bandwidth = Bandwidth::from_gbps(1);
+const DEFAULT_BANDWIDTH: Bandwidth = Bandwidth::from_gbps(1);
 
 #[derive(Deserialize)]
 struct File {
@@ -52,7 +52,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         let rate = match link.get(3) {
             None | Some(Value::Null) => {
                 unlimited += 1;
-                UNLIMITED
+                DEFAULT_BANDWIDTH
             }
             Some(json) => {
                 let mbps = json.as_f64().or_else(|| json.as_str()?.trim().parse().ok());
@@ -64,7 +64,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         links.push(LinkSpec { a, b, rate: Some(rate), delay: Some(delay), a_port, b_port });
     }
     if unlimited > 0 {
-        warnings.push(format!("{unlimited} links name no bandwidth and are taken for {UNLIMITED}"));
+        warnings.push(format!("{unlimited} links name no bandwidth and are taken for {DEFAULT_BANDWIDTH}"));
     }
     let mut runtime = BTreeMap::new();
     for (name, switch) in &file.switches {
@@ -80,10 +80,10 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         switches: in_order(file.switches.keys()),
         links,
         addresses,
-        rate: UNLIMITED,
+        rate: DEFAULT_BANDWIDTH,
         delay: Time::ZERO,
     });
-    Ok(Imported { topology, runtime, places: BTreeMap::new(), warnings })
+    Ok(Imported { topology, runtime, switch_addresses: BTreeMap::new(), warnings })
 }
 
 fn address(name: &str, host: &Host) -> Result<AddressSpec, ImportError> {
@@ -91,7 +91,7 @@ fn address(name: &str, host: &Host) -> Result<AddressSpec, ImportError> {
     let ip = host.ip.split('/').next().unwrap_or_default();
     let ip: Ipv4Addr =
         ip.parse().map_err(|_| ImportError::at(&place, format!("\"{}\" is no IPv4 address", host.ip)))?;
-    let mac: Mac = host.mac.parse().map_err(|why| ImportError::at(&place, why))?;
+    let mac: Mac = host.mac.parse().map_err(|reason| ImportError::at(&place, reason))?;
     Ok(AddressSpec { ip, mac: Some(mac) })
 }
 

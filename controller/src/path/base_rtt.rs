@@ -1,8 +1,8 @@
 //! Base RTTs, of all pairs of hosts.
 
 use super::link_cost;
-use crate::compiled::{Compiled, Decision};
-use crate::residue::Residues;
+use crate::compiled::{CompiledRoutes, ForwardingDecision};
+use crate::residue::HashConstraints;
 use crate::route_table::Routes;
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::collections::HashMap;
@@ -20,15 +20,15 @@ pub struct BaseRtt {
 impl BaseRtt {
     /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
     pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
-        let compiled = Compiled::new(topology, routes);
+        let compiled = CompiledRoutes::new(topology, routes);
         let costs: Vec<Time> = topology.links.iter().map(|link| link_cost(link, payload)).collect();
         let count = compiled.classes.len();
         let mut fabric = vec![vec![Time::ZERO; count]; count];
         for to in 0..count {
             let (compiled, costs) = (&compiled, costs.as_slice());
-            let mut longest = Longest { topology, compiled, costs, to, known: HashMap::new() };
+            let mut longest = LongestPaths { topology, compiled, costs, to, known: HashMap::new() };
             for (row, class) in fabric.iter_mut().zip(&compiled.classes) {
-                row[to] = longest.from(class.switch, &Residues::default());
+                row[to] = longest.from(class.switch, &HashConstraints::default());
             }
         }
         BaseRtt { payload, class_of: compiled.class_of, fabric }
@@ -42,10 +42,10 @@ impl BaseRtt {
     /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
     pub fn max(&self, topology: &Topology) -> Time {
         // The two dearest host links of each class stand for all of its hosts.
-        let mut dearest = vec![[Time::ZERO; 2]; self.fabric.len()];
+        let mut costliest = vec![[Time::ZERO; 2]; self.fabric.len()];
         for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
             let cost = link_cost(topology.link(host.link), self.payload);
-            let [first, second] = &mut dearest[class];
+            let [first, second] = &mut costliest[class];
             if cost > *first {
                 (*first, *second) = (cost, *first);
             } else {
@@ -53,8 +53,8 @@ impl BaseRtt {
             }
         }
         let across = |a: usize, b: usize| match a == b {
-            true => dearest[a][0] + dearest[a][1],
-            false => dearest[a][0] + self.fabric[a][b] + dearest[b][0],
+            true => costliest[a][0] + costliest[a][1],
+            false => costliest[a][0] + self.fabric[a][b] + costliest[b][0],
         };
         let classes = 0..self.fabric.len();
         classes
@@ -67,19 +67,19 @@ impl BaseRtt {
 }
 
 /// The longest paths to the switch of a class of hosts.
-struct Longest<'a> {
+struct LongestPaths<'a> {
     topology: &'a Topology,
-    compiled: &'a Compiled,
+    compiled: &'a CompiledRoutes,
     /// By link.
     costs: &'a [Time],
     to: usize,
     /// From each switch, with what is known of a packet's hash there: paths that meet go on alike. It is 0 while a path is
     /// followed from there, so that a loop ends.
-    known: HashMap<(SwitchIx, Residues), Time>,
+    known: HashMap<(SwitchIx, HashConstraints), Time>,
 }
 
-impl Longest<'_> {
-    fn from(&mut self, at: SwitchIx, residues: &Residues) -> Time {
+impl LongestPaths<'_> {
+    fn from(&mut self, at: SwitchIx, residues: &HashConstraints) -> Time {
         let compiled = self.compiled;
         if at == compiled.classes[self.to].switch {
             return Time::ZERO;
@@ -90,9 +90,9 @@ impl Longest<'_> {
         }
         self.known.insert(place.clone(), Time::ZERO);
         let longest = match compiled.decision(at, self.to) {
-            Decision::NoRoute => Time::ZERO,
-            &Decision::Out(port, _) => self.by(at, port, residues),
-            Decision::Choose(selector, ports) => {
+            ForwardingDecision::NoRoute => Time::ZERO,
+            &ForwardingDecision::Port(port, _) => self.by(at, port, residues),
+            ForwardingDecision::Select(selector, ports) => {
                 let choices = residues.choices(*selector, ports.len() as u64);
                 let costs = choices.filter_map(|(index, rest)| Some(self.by(at, ports[index]?, &rest)));
                 costs.max().unwrap_or(Time::ZERO)
@@ -102,7 +102,7 @@ impl Longest<'_> {
         longest
     }
 
-    fn by(&mut self, at: SwitchIx, port: u16, residues: &Residues) -> Time {
+    fn by(&mut self, at: SwitchIx, port: u16, residues: &HashConstraints) -> Time {
         let Some((link, end)) = self.topology.peer(at, port) else { return Time::ZERO };
         let rest = match end.node {
             Node::Switch(next) => self.from(next, residues),
@@ -116,16 +116,16 @@ impl Longest<'_> {
 mod tests {
     use super::*;
     use crate::path::walk::for_each_path;
-    use crate::{Method, routes, topology};
+    use crate::{RoutingMethod, routes, topology};
 
     /// On each fabric, every link has another delay.
     #[test]
     fn each_pair_has_the_cost_of_its_longest_path() {
         let fabrics = [
-            ("{kind: fat-tree, k: 4}", Method::Ecmp),
-            ("{kind: fat-tree, k: 4}", Method::Trees),
-            ("{kind: leaf-spine, spines: 3, leaves: 4, hosts_per_leaf: 2}", Method::Auto),
-            ("{kind: jellyfish, switches: 12, degree: 4, hosts_per_switch: 1, seed: 3}", Method::Auto),
+            ("{kind: fat-tree, k: 4}", RoutingMethod::Ecmp),
+            ("{kind: fat-tree, k: 4}", RoutingMethod::Trees),
+            ("{kind: leaf-spine, spines: 3, leaves: 4, hosts_per_leaf: 2}", RoutingMethod::Auto),
+            ("{kind: jellyfish, switches: 12, degree: 4, hosts_per_switch: 1, seed: 3}", RoutingMethod::Auto),
         ];
         for (spec, method) in fabrics {
             let mut topology = topology::build(&serde_yaml::from_str(spec).unwrap()).unwrap();
@@ -133,7 +133,7 @@ mod tests {
                 link.delay = Time::from_ns(1_000 + 37 * (number as u64 * 29 % 61));
             }
             let routes = routes(&topology, method).unwrap();
-            let compiled = Compiled::new(&topology, &routes);
+            let compiled = CompiledRoutes::new(&topology, &routes);
             let rtt = BaseRtt::new(&topology, &routes, Bytes::new(1000));
             let cost = |ix| link_cost(topology.link(ix), Bytes::new(1000));
             let (mut pairs, mut paths) = (0, 0);

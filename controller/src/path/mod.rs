@@ -6,7 +6,7 @@ pub(crate) mod walk;
 pub use base_rtt::BaseRtt;
 
 use crate::hash::{FiveTuple, PathHash};
-use crate::route_table::{Hop, Routes};
+use crate::route_table::{NextHop, Routes};
 use crate::topology::{HostIx, Link, LinkIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 use thiserror::Error;
@@ -44,7 +44,7 @@ impl Path {
     }
     /// Returns the header's `path_id` at the end: the XOR of the switches' ids.
     pub fn path_id(&self, topology: &Topology) -> u16 {
-        self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).wire_id)
+        self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).switch_id)
     }
     /// Returns the path back over the same links.
     pub fn reversed(&self) -> Path {
@@ -63,7 +63,7 @@ fn link_cost(link: &Link, payload: Bytes) -> Time {
 
 /// A packet that does not arrive. [`mod@crate::verify`] says that there is none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Lost {
+pub enum PathError {
     /// A switch has no route.
     #[error("no route at {0}")]
     NoRoute(String),
@@ -72,7 +72,7 @@ pub enum Lost {
     Loop(String),
     /// The packet leaves by a port with nothing, or the wrong host, on it.
     #[error("{switch} sends it out of port {port}, which leads elsewhere")]
-    Astray {
+    WrongPort {
         /// Name of the switch.
         switch: String,
         /// Its port.
@@ -87,17 +87,23 @@ impl Routes {
     ///
     /// A switch has no route for it, it passes a switch twice, or it leaves by a port that does not lead to
     /// `dst`.
-    pub fn path(&self, topology: &Topology, src: HostIx, dst: HostIx, hash: PathHash) -> Result<Path, Lost> {
+    pub fn path(
+        &self,
+        topology: &Topology,
+        src: HostIx,
+        dst: HostIx,
+        hash: PathHash,
+    ) -> Result<Path, PathError> {
         let (from, to) = (topology.host(src), topology.host(dst));
         let mut path = Path { hops: Vec::new(), links: vec![from.link] };
         let (mut switch, mut in_port) = (from.switch, from.switch_port);
         loop {
             let name = || topology.switch(switch).name.clone();
             if path.hops.iter().any(|hop| hop.switch == switch) {
-                return Err(Lost::Loop(name()));
+                return Err(PathError::Loop(name()));
             }
-            let out_port = self.out_port(switch, to.ip, hash).ok_or_else(|| Lost::NoRoute(name()))?;
-            let astray = || Lost::Astray { switch: name(), port: out_port };
+            let out_port = self.out_port(switch, to.ip, hash).ok_or_else(|| PathError::NoRoute(name()))?;
+            let astray = || PathError::WrongPort { switch: name(), port: out_port };
             let (link, end) = topology.peer(switch, out_port).ok_or_else(astray)?;
             path.hops.push(PathHop { switch, in_port, out_port });
             path.links.push(link);
@@ -111,7 +117,7 @@ impl Routes {
 
     /// Returns the path of a five-tuple between the hosts whose addresses it holds; `None` if an address is
     /// no host's. The inner error is that of [`path`](Self::path).
-    pub fn path_of(&self, topology: &Topology, tuple: FiveTuple) -> Option<Result<Path, Lost>> {
+    pub fn path_of(&self, topology: &Topology, tuple: FiveTuple) -> Option<Result<Path, PathError>> {
         let host = |ip| topology.hosts.iter().position(|h| h.ip == ip).map(|i| HostIx(i as u32));
         Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))
     }
@@ -120,11 +126,11 @@ impl Routes {
     pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
         let it = self.of(switch);
         match it.lookup(dst)?.1 {
-            Hop::Deliver { port, .. } | Hop::Via { port } => Some(port),
-            Hop::Spread { group, size, slice } => {
+            NextHop::Deliver { port, .. } | NextHop::Via { port } => Some(port),
+            NextHop::Ecmp { group, size, slice } => {
                 it.groups.get(&group)?.get(usize::from(hash.member(slice, size))).copied()
             }
-            Hop::Trees { count } => it.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
+            NextHop::Trees { count } => it.trees.get(usize::from(hash.tree(count)))?.get(&dst).copied(),
         }
     }
 }

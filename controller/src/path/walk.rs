@@ -1,8 +1,8 @@
 //! All paths between two classes of hosts, each with the hashes that take it.
 
-use super::{Lost, PathHop};
-use crate::compiled::{Compiled, Decision};
-use crate::residue::Residues;
+use super::{PathError, PathHop};
+use crate::compiled::{CompiledRoutes, ForwardingDecision};
+use crate::residue::HashConstraints;
 use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 
 /// A path that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
@@ -10,26 +10,26 @@ use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 pub struct WalkedPath<'a> {
     pub hops: &'a [PathHop],
     /// The hashes that take it.
-    pub residues: &'a Residues,
+    pub residues: &'a HashConstraints,
     /// `Err` if it ends before it arrives.
-    pub end: Result<(), Lost>,
+    pub end: Result<(), PathError>,
 }
 
 /// Calls `visit` with every path from class `from` to class `to`, until it says `false`.
 pub fn for_each_path(
     topology: &Topology,
-    compiled: &Compiled,
+    compiled: &CompiledRoutes,
     from: usize,
     to: usize,
     visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
 ) -> bool {
     let mut walk = Walk { topology, compiled, to, hops: Vec::new() };
-    walk.step(compiled.classes[from].switch, HOST_PORT, &Residues::default(), visit)
+    walk.step(compiled.classes[from].switch, HOST_PORT, &HashConstraints::default(), visit)
 }
 
 struct Walk<'a> {
     topology: &'a Topology,
-    compiled: &'a Compiled,
+    compiled: &'a CompiledRoutes,
     to: usize,
     hops: Vec<PathHop>,
 }
@@ -39,13 +39,13 @@ impl Walk<'_> {
         &mut self,
         at: SwitchIx,
         in_port: u16,
-        residues: &Residues,
+        residues: &HashConstraints,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         let here = PathHop { switch: at, in_port, out_port: 0 };
         let name = || self.topology.switch(at).name.clone();
         if self.hops.iter().any(|hop| hop.switch == at) {
-            let end = Err(Lost::Loop(name()));
+            let end = Err(PathError::Loop(name()));
             return self.report(here, residues, end, visit);
         }
         if at == self.compiled.classes[self.to].switch {
@@ -53,16 +53,16 @@ impl Walk<'_> {
         }
         let compiled = self.compiled;
         match compiled.decision(at, self.to) {
-            Decision::NoRoute => {
-                let end = Err(Lost::NoRoute(name()));
+            ForwardingDecision::NoRoute => {
+                let end = Err(PathError::NoRoute(name()));
                 self.report(here, residues, end, visit)
             }
-            &Decision::Out(port, _) => self.leave(here, port, residues, visit),
-            Decision::Choose(selector, ports) => {
+            &ForwardingDecision::Port(port, _) => self.leave(here, port, residues, visit),
+            ForwardingDecision::Select(selector, ports) => {
                 residues.choices(*selector, ports.len() as u64).all(|(index, rest)| match ports[index] {
                     Some(port) => self.leave(here, port, &rest, visit),
                     None => {
-                        let end = Err(Lost::NoRoute(self.topology.switch(at).name.clone()));
+                        let end = Err(PathError::NoRoute(self.topology.switch(at).name.clone()));
                         self.report(here, &rest, end, visit)
                     }
                 })
@@ -74,7 +74,7 @@ impl Walk<'_> {
         &mut self,
         here: PathHop,
         out_port: u16,
-        residues: &Residues,
+        residues: &HashConstraints,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         let here = PathHop { out_port, ..here };
@@ -87,7 +87,7 @@ impl Walk<'_> {
             }
             _ => {
                 let switch = self.topology.switch(here.switch).name.clone();
-                self.report(here, residues, Err(Lost::Astray { switch, port: out_port }), visit)
+                self.report(here, residues, Err(PathError::WrongPort { switch, port: out_port }), visit)
             }
         }
     }
@@ -95,8 +95,8 @@ impl Walk<'_> {
     fn report(
         &mut self,
         last: PathHop,
-        residues: &Residues,
-        end: Result<(), Lost>,
+        residues: &HashConstraints,
+        end: Result<(), PathError>,
         visit: &mut impl FnMut(WalkedPath<'_>) -> bool,
     ) -> bool {
         self.hops.push(last);

@@ -1,10 +1,10 @@
 //! Back from a switch's entities to its routes, to prove what is really there.
 
 use super::P4Target;
+use crate::pretty;
 use crate::reconcile::{canonical, replica_port};
-use crate::routes::{Hop, Method, Routes, SwitchRoutes};
+use crate::routes::{NextHop, Routes, RoutingMethod, SwitchRoutes};
 use crate::topology::{Prefix, Topology};
-use crate::words;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::field_match::FieldMatchType;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
@@ -31,12 +31,12 @@ pub fn decode(
     for switch in &topology.switches {
         let mut routes = SwitchRoutes::default();
         let mut members: BTreeMap<u16, BTreeMap<u16, u16>> = BTreeMap::new();
-        let port_of = |number: u16| target.port(&switch.name, number);
+        let port_of = |number: u16| target.topology_port(&switch.name, number);
         let groups = multicast_groups(held.get(&switch.name).map_or(&[], Vec::as_slice), &port_of);
         for entity in held.get(&switch.name).into_iter().flatten() {
             let Some(Kind::TableEntry(entry)) = &entity.entity else { continue };
             take(entry, p4info, &port_of, &mut routes, &mut members).ok_or_else(|| {
-                format!("{}: not an entry of a plan: {}", switch.name, words::entity(entity, p4info))
+                format!("{}: not an entry of a plan: {}", switch.name, pretty::entity(entity, p4info))
             })?;
         }
         for (group, ports) in members {
@@ -50,8 +50,9 @@ pub fn decode(
         }
         switches.push(routes);
     }
-    let has_trees = switches.iter().any(|it| it.forward.values().any(|hop| matches!(hop, Hop::Trees { .. })));
-    Ok(Routes { method: if has_trees { Method::Trees } else { Method::Ecmp }, switches })
+    let has_trees =
+        switches.iter().any(|it| it.forward.values().any(|hop| matches!(hop, NextHop::Trees { .. })));
+    Ok(Routes { method: if has_trees { RoutingMethod::Trees } else { RoutingMethod::Ecmp }, switches })
 }
 
 fn take(
@@ -92,15 +93,15 @@ fn take(
             let hop = match last(&called()?.1.preamble().name).as_str() {
                 "deliver" => {
                     let [_, _, mac @ ..] = param("dst_mac")?.to_be_bytes();
-                    Hop::Deliver { port: port()?, mac }
+                    NextHop::Deliver { port: port()?, mac }
                 }
-                "via" => Hop::Via { port: port()? },
-                "spread" => Hop::Spread {
+                "via" => NextHop::Via { port: port()? },
+                "spread" => NextHop::Ecmp {
                     group: u16::try_from(param("group")?).ok()?,
                     size: u16::try_from(param("size")?).ok()?,
                     slice: u8::try_from(param("slice")?).ok()?,
                 },
-                "trees" => Hop::Trees { count: u8::try_from(param("count")?).ok()? },
+                "trees" => NextHop::Trees { count: u8::try_from(param("count")?).ok()? },
                 _ => return None,
             };
             routes.forward.insert(prefix, hop);

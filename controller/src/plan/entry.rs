@@ -1,8 +1,8 @@
 use super::EscapeClass;
 use crate::call::Call;
-use crate::port_row::PortRow;
+use crate::port_params::PortParams;
 use crate::profile::EcnRamp;
-use crate::routes::Hop;
+use crate::routes::NextHop;
 use crate::topology::Prefix;
 use std::net::Ipv4Addr;
 
@@ -60,7 +60,7 @@ pub enum Entry {
         /// The destinations.
         prefix: Prefix,
         /// The next hop.
-        hop: Hop,
+        hop: NextHop,
     },
     /// One member of an ECMP group.
     Member {
@@ -122,7 +122,7 @@ pub enum Entry {
         /// The port.
         port: u16,
         /// Its numbers.
-        row: PortRow,
+        row: PortParams,
     },
     /// The queue above which messages are deflected from a port.
     Deflection {
@@ -266,7 +266,7 @@ impl Entry {
     /// That of `number`.
     pub fn with_ports<E>(mut self, number: impl Fn(u16) -> Result<u16, E>) -> Result<Entry, E> {
         match &mut self {
-            Entry::Forward { hop: Hop::Deliver { port, .. } | Hop::Via { port }, .. }
+            Entry::Forward { hop: NextHop::Deliver { port, .. } | NextHop::Via { port }, .. }
             | Entry::Member { port, .. }
             | Entry::TreeRoute { port, .. }
             | Entry::PortProfile { port, .. }
@@ -335,16 +335,16 @@ impl Entry {
     pub fn call(&self) -> Call {
         let port_only = |action, port: u16| Call { action, params: vec![("port", port.into())] };
         match *self {
-            Entry::Forward { hop: Hop::Deliver { port, mac }, .. } => {
+            Entry::Forward { hop: NextHop::Deliver { port, mac }, .. } => {
                 let mac = mac.iter().fold(0, |n, &byte| n << 8 | u128::from(byte));
                 Call { action: "deliver", params: vec![("port", port.into()), ("dst_mac", mac)] }
             }
-            Entry::Forward { hop: Hop::Via { port }, .. } => port_only("via", port),
-            Entry::Forward { hop: Hop::Spread { group, size, slice }, .. } => Call {
+            Entry::Forward { hop: NextHop::Via { port }, .. } => port_only("via", port),
+            Entry::Forward { hop: NextHop::Ecmp { group, size, slice }, .. } => Call {
                 action: "spread",
                 params: vec![("group", group.into()), ("size", size.into()), ("slice", slice.into())],
             },
-            Entry::Forward { hop: Hop::Trees { count }, .. } => {
+            Entry::Forward { hop: NextHop::Trees { count }, .. } => {
                 Call { action: "trees", params: vec![("count", count.into())] }
             }
             Entry::Member { port, .. } => port_only("member_port", port),

@@ -10,15 +10,15 @@ pub use crate::call::Call;
 pub use decode::decode;
 pub use encode::Encoder;
 pub use entry::{Entry, FORWARD, Field};
-pub use rank::Ranks;
+pub use rank::UpdateOrder;
 pub use target::{Bmv2, Chip, CloneSession, P4Target, PortMap, TargetConfig, Tofino};
 
 use crate::deflect;
 use crate::flood::FloodConfig;
-use crate::port_row::PortRow;
+use crate::port_params::PortParams;
 use crate::profile::{DeflectionConfig, EcnConfig, EcnError, EcnRamp, ThresholdError};
-use crate::reconcile::{BASE, Goal, LAST_WANTED};
-use crate::routes::{Method, Routes, SwitchRoutes};
+use crate::reconcile::{BASE, DesiredState, LAST_INSERT};
+use crate::routes::{Routes, RoutingMethod, SwitchRoutes};
 use crate::topology::{Node, SwitchIx, Topology};
 use p4runtime::p4::v1::{Entity, Update, update};
 use p4runtime::p4info::{Index, Object, P4InfoError};
@@ -29,7 +29,7 @@ use weir_units::{Bandwidth, Bytes, RateCode};
 
 /// The queue of everything without a class of its own.
 pub const DATA_PRIORITY: u8 = 0;
-/// The queue of short messages, with [`First::short`].
+/// The queue of short messages, with [`PriorityTraffic::short_messages`].
 pub const EXPRESS_PRIORITY: u8 = 1;
 /// The first of the queues of deflected packets, with [`PlanOptions::deflection`]: see [`escape_classes`]. They come
 /// before data and feedback; deflected packets are late as it is, and few.
@@ -67,10 +67,10 @@ pub fn last_escape_priority(tokens: u8) -> u8 {
 }
 
 /// The most queues that share ports by weight: the lowest of the eight is not one of them, nor that of feedback.
-pub const MOST_WEIGHTED: usize = 6;
+pub const MAX_WEIGHTED_QUEUES: usize = 6;
 
 /// Kind of Weir packet.
-const DATA: u8 = 0;
+const KIND_DATA: u8 = 0;
 
 /// Content of the tables besides routes.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -83,19 +83,19 @@ pub struct PlanOptions {
     /// Refresh interval of FNCC's All_INT_Table, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,
     /// Computations of ports by rate, in programs whose ports compute something.
-    pub rows: BTreeMap<Bandwidth, PortRow>,
+    pub port_params: BTreeMap<Bandwidth, PortParams>,
     /// Weights of the queues 1, 2, ... of every port, in programs whose DATA chooses a queue by DSCP; none: ports serve
     /// queues by priority.
     pub weights: Vec<u16>,
     /// Gives each port a clone session of its number, for programs that send packets of their own.
-    pub mirrors: bool,
+    pub port_clone_sessions: bool,
     /// Queue above which a port counts as congested, in programs that deflect; `None`: never. Needs switches with two
     /// priority queues for each deflection, beside those of data and feedback.
     pub deflection: Option<DeflectionConfig>,
     /// Limits of the POLICY packets that a port accepts, in programs that flood them.
     pub flood: FloodConfig,
     /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
-    pub without_routes: bool,
+    pub skip_routes: bool,
     /// The target for which the program is compiled.
     pub target: TargetConfig,
 }
@@ -103,10 +103,10 @@ pub struct PlanOptions {
 impl PlanOptions {
     /// Gives this traffic queues of its own, which switches serve before others (docs/wire.md#priorities). Each needs
     /// one more priority queue in the switches.
-    pub fn first(mut self, first: First) -> PlanOptions {
+    pub fn prioritise(mut self, first: PriorityTraffic) -> PlanOptions {
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
-        if first.short {
-            self.classes.insert((DATA, true), EXPRESS_PRIORITY);
+        if first.short_messages {
+            self.classes.insert((KIND_DATA, true), EXPRESS_PRIORITY);
         }
         if first.feedback {
             self.classes.extend(FEEDBACK.map(|kind| ((kind, false), first.feedback_queue())));
@@ -115,26 +115,26 @@ impl PlanOptions {
     }
 }
 
-/// Traffic that is served before the rest, for [`PlanOptions::first`].
+/// Traffic that is served before the rest, for [`PlanOptions::prioritise`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct First {
+pub struct PriorityTraffic {
     /// DATA of messages that are short by what their hosts say (Dart's Pri-Q).
-    pub short: bool,
+    pub short_messages: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
     /// Number of queues of DATA that share ports by weight, from queue 1 on.
     pub weighted: u8,
 }
 
-impl First {
+impl PriorityTraffic {
     /// Returns the queue of feedback: above all DATA, short messages included where these have a queue. Incasts of them
     /// would hold up each other's ACKs.
     pub const fn feedback_queue(self) -> u8 {
         match self {
-            First { feedback: false, .. } => DATA_PRIORITY,
-            First { weighted: 1.., .. } => self.weighted + 1,
-            First { short: true, .. } => EXPRESS_PRIORITY + 1,
-            First { short: false, .. } => DATA_PRIORITY + 1,
+            PriorityTraffic { feedback: false, .. } => DATA_PRIORITY,
+            PriorityTraffic { weighted: 1.., .. } => self.weighted + 1,
+            PriorityTraffic { short_messages: true, .. } => EXPRESS_PRIORITY + 1,
+            PriorityTraffic { short_messages: false, .. } => DATA_PRIORITY + 1,
         }
     }
 }
@@ -210,20 +210,20 @@ pub enum PlanError {
     #[error("{0}")]
     Deflection(#[from] ThresholdError),
     /// A depth of a queue that the target does not count.
-    #[error("{what}: Tofino counts at most {} of a queue; take a smaller threshold", Bytes::new(u64::from(*most)))]
+    #[error("{what}: Tofino counts at most {} of a queue; take a smaller threshold", Bytes::new(u64::from(*max)))]
     Depth {
         /// The key.
         what: &'static str,
         /// In bytes.
-        most: u32,
+        max: u32,
     },
     /// More trees than the target can select from.
-    #[error("{count} trees: Tofino selects from at most {most}")]
+    #[error("{count} trees: Tofino selects from at most {max}")]
     Trees {
         /// Trees wanted.
         count: u8,
         /// Trees that can be.
-        most: usize,
+        max: usize,
     },
     /// A port without a number on the target.
     #[error("switch \"{switch}\", port {port}: Tofino has no number for it; --ports gives one")]
@@ -235,7 +235,7 @@ pub enum PlanError {
     },
     /// Two ports with one number.
     #[error("switch \"{switch}\": ports {} and {} have the same number {number}", ports.0, ports.1)]
-    SamePort {
+    DuplicatePort {
         /// The switch.
         switch: String,
         /// The topology's ports.
@@ -306,9 +306,9 @@ impl<'a> Planner<'a> {
         let encoder = Encoder::new(p4info);
         let insert = |entity| Update { r#type: update::Type::Insert.into(), entity: Some(entity) };
         let mut updates: Vec<Update> =
-            floods(topology, routes, options, p4info, ix)?.into_iter().map(insert).collect();
+            flood_groups(topology, routes, options, p4info, ix)?.into_iter().map(insert).collect();
         let entries = entries(topology, routes, options, p4info, ix)?;
-        updates.extend(sessions(options, &entries).map(insert));
+        updates.extend(entry_clone_sessions(options, &entries).map(insert));
         for entry in entries {
             updates.push(encoder.update(&entry)?);
         }
@@ -339,40 +339,40 @@ pub fn plan(
 /// # Errors
 ///
 /// As [`plan`].
-pub fn goals(
+pub fn desired_states(
     topology: &Topology,
     routes: &Routes,
     options: &PlanOptions,
     p4info: &Index,
-) -> Result<BTreeMap<String, Goal>, PlanError> {
+) -> Result<BTreeMap<String, DesiredState>, PlanError> {
     let encoder = Encoder::new(p4info);
     let target = options.target.target();
     let routes = target.routes(routes)?;
-    let ranks = Ranks::new(topology, &routes);
+    let ranks = UpdateOrder::new(topology, &routes);
     // Other tables are other people's.
     let id = |table: &str| p4info.tables.named(table).map(|table| table.preamble().id);
     let planned: BTreeSet<u32> = target.tables().iter().filter_map(|table| id(table).ok()).collect();
     let goals = topology.switch_ixs().map(|ix| {
-        let mut goal = Goal::default();
-        goal.limit_to(planned.clone());
-        for group in floods(topology, &routes, options, p4info, ix)? {
-            goal.want(LAST_WANTED, group);
+        let mut goal = DesiredState::default();
+        goal.manage_only(planned.clone());
+        for group in flood_groups(topology, &routes, options, p4info, ix)? {
+            goal.insert(LAST_INSERT, group);
         }
         let entries = entries(topology, &routes, options, p4info, ix)?;
-        for session in sessions(options, &entries) {
-            goal.want(BASE, session);
+        for session in entry_clone_sessions(options, &entries) {
+            goal.insert(BASE, session);
         }
         for entry in entries {
-            goal.want(ranks.of(ix, &entry), encoder.entity(&entry)?);
+            goal.insert(ranks.of(ix, &entry), encoder.entity(&entry)?);
         }
         for mirror in mirrors(topology, options, ix)? {
-            goal.want(BASE, mirror);
+            goal.insert(BASE, mirror);
         }
-        if routes.method == Method::Trees
+        if routes.method == RoutingMethod::Trees
             && let Ok(forward) = id(entry::FORWARD)
         {
-            // Prefixes of an ECMP that was there before hide the trees. See `Ranks`.
-            goal.retire_first(forward);
+            // Prefixes of an ECMP that was there before hide the trees. See `UpdateOrder`.
+            goal.delete_first(forward);
         }
         Ok((topology.switch(ix).name.clone(), goal))
     });
@@ -382,21 +382,21 @@ pub fn goals(
 /// Returns the clone sessions of the ports of one switch.
 fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> Result<Vec<Entity>, PlanError> {
     let (target, switch) = (options.target.target(), topology.switch(ix));
-    let ports = switch.ports().filter(|_| options.mirrors);
+    let ports = switch.ports().filter(|_| options.port_clone_sessions);
     let session = |(port, _)| {
-        let port = target.number(&switch.name, port)?;
+        let port = target.device_port(&switch.name, port)?;
         Ok(encode::session(CloneSession { id: port, port, bytes: 0 }))
     };
     ports.map(session).collect()
 }
 
 /// Returns the clone sessions to which entries refer.
-fn sessions(options: &PlanOptions, entries: &[Entry]) -> impl Iterator<Item = Entity> + use<> {
+fn entry_clone_sessions(options: &PlanOptions, entries: &[Entry]) -> impl Iterator<Item = Entity> + use<> {
     options.target.target().sessions(entries).into_iter().map(encode::session)
 }
 
 /// Returns the multicast groups of one switch, if its program refers to any.
-fn floods(
+fn flood_groups(
     topology: &Topology,
     routes: &Routes,
     options: &PlanOptions,
@@ -409,7 +409,7 @@ fn floods(
     let (target, switch) = (options.target.target(), &topology.switch(ix).name);
     let group = |(&port, others): (&u16, &Vec<u16>)| {
         let others: Vec<u16> =
-            others.iter().map(|&port| target.number(switch, port)).collect::<Result<_, _>>()?;
+            others.iter().map(|&port| target.device_port(switch, port)).collect::<Result<_, _>>()?;
         Ok(encode::flood(port, &others))
     };
     routes.of(ix).flood.iter().map(group).collect()
@@ -429,7 +429,7 @@ fn entries(
     let has = |table| p4info.tables.named(table).is_ok();
     let mut entries = Vec::new();
     if has("switch_identity") {
-        entries.push(Entry::SwitchIdentity { id: topology.switch(ix).wire_id });
+        entries.push(Entry::SwitchIdentity { id: topology.switch(ix).switch_id });
     }
     entries.extend(options.int_refresh.map(|ticks| Entry::IntRefresh { ticks }));
     let classes = options.classes.iter();
@@ -454,18 +454,18 @@ fn entries(
         entries.extend(deflection_entries(topology, routes, ix, &config)?);
     }
     for (port, link) in topology.switch(ix).ports() {
-        let row = options.rows.get(&topology.link(link).rate).cloned();
+        let row = options.port_params.get(&topology.link(link).rate).cloned();
         entries.extend(row.map(|row| Entry::PortRow { port, row }));
         let shares = (1..).zip(shares(&options.weights));
         entries.extend(shares.map(|(priority, share)| Entry::QueueShare { port, priority, share }));
     }
-    if !options.without_routes {
+    if !options.skip_routes {
         entries.extend(route_entries(routes.of(ix)));
     }
     let entries: Vec<Entry> = target
         .entries(entries)?
         .into_iter()
-        .map(|entry| entry.with_ports(|port| target.number(switch, port)))
+        .map(|entry| entry.with_ports(|port| target.device_port(switch, port)))
         .collect::<Result<_, _>>()?;
     check_sizes(switch, &entries, p4info)?;
     Ok(entries)

@@ -1,6 +1,6 @@
 use super::Entry;
-use crate::reconcile::{BASE, LAST_WANTED};
-use crate::routes::{Hop, Routes, SwitchRoutes};
+use crate::reconcile::{BASE, LAST_INSERT};
+use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, Prefix, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -13,40 +13,40 @@ use std::net::Ipv4Addr;
 /// (RFC 6976 orders FIB updates to the same end, without a controller.)
 ///
 /// From ECMP to trees there is no such order, since every tree has another one: there the old prefixes go first
-/// ([`Goal::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in
+/// ([`DesiredState::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in
 /// circles.
-pub struct Ranks {
+pub struct UpdateOrder {
     prefixes: BTreeMap<Prefix, Vec<u32>>,
     trees: Vec<BTreeMap<Ipv4Addr, Vec<u32>>>,
 }
 
-impl Ranks {
+impl UpdateOrder {
     /// For new routes.
-    pub fn new(topology: &Topology, routes: &Routes) -> Ranks {
+    pub fn new(topology: &Topology, routes: &Routes) -> UpdateOrder {
         let mut prefixes = BTreeMap::new();
         for prefix in routes.switches.iter().flat_map(|it| it.forward.keys()) {
             prefixes.entry(*prefix).or_insert_with(|| {
-                heights(topology, routes, &|it| {
+                max_remaining_hops(topology, routes, &|it| {
                     it.forward.get(prefix).map_or(Vec::new(), |hop| ports(it, hop))
                 })
             });
         }
-        let most = routes.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0);
-        let mut trees = vec![BTreeMap::new(); most];
+        let max = routes.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0);
+        let mut trees = vec![BTreeMap::new(); max];
         for (tree, by_host) in trees.iter_mut().enumerate() {
             for host in topology.host_ixs().filter(|&host| is_first_of_rack(topology, host)) {
                 let ip = topology.host(host).ip;
                 let next = |it: &SwitchRoutes| {
                     it.trees.get(tree).and_then(|t| t.get(&ip)).copied().into_iter().collect()
                 };
-                let heights = heights(topology, routes, &next);
+                let heights = max_remaining_hops(topology, routes, &next);
                 // Trees lead to the switch; what is behind it makes no difference.
                 for &other in &topology.switch(topology.host(host).switch).hosts {
                     by_host.insert(topology.host(other).ip, heights.clone());
                 }
             }
         }
-        Ranks { prefixes, trees }
+        UpdateOrder { prefixes, trees }
     }
 
     /// Returns the rank in which `switch` may adopt this entry, ascending.
@@ -55,7 +55,7 @@ impl Ranks {
             |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);
         match entry {
             // They refer to all trees at once, and to groups that have lost what they had to.
-            Entry::Forward { hop: Hop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_WANTED,
+            Entry::Forward { hop: NextHop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_INSERT,
             Entry::Forward { prefix, .. } => at(self.prefixes.get(prefix)),
             Entry::TreeRoute { tree, dst, .. } => {
                 at(self.trees.get(usize::from(*tree)).and_then(|t| t.get(dst)))
@@ -70,24 +70,28 @@ fn is_first_of_rack(topology: &Topology, host: HostIx) -> bool {
 }
 
 /// Returns the ports by which a hop may leave.
-fn ports(it: &SwitchRoutes, hop: &Hop) -> Vec<u16> {
+fn ports(it: &SwitchRoutes, hop: &NextHop) -> Vec<u16> {
     match hop {
-        Hop::Deliver { port, .. } | Hop::Via { port } => vec![*port],
-        Hop::Spread { group, .. } => it.groups.get(group).cloned().unwrap_or_default(),
-        Hop::Trees { .. } => Vec::new(),
+        NextHop::Deliver { port, .. } | NextHop::Via { port } => vec![*port],
+        NextHop::Ecmp { group, .. } => it.groups.get(group).cloned().unwrap_or_default(),
+        NextHop::Trees { .. } => Vec::new(),
     }
 }
 
 /// For every switch, the most switches that a packet meets after it. Routes with a loop give some number.
-fn heights(topology: &Topology, routes: &Routes, next: &dyn Fn(&SwitchRoutes) -> Vec<u16>) -> Vec<u32> {
+fn max_remaining_hops(
+    topology: &Topology,
+    routes: &Routes,
+    next: &dyn Fn(&SwitchRoutes) -> Vec<u16>,
+) -> Vec<u32> {
     let mut known = vec![None; topology.switches.len()];
     for ix in topology.switch_ixs() {
-        height(topology, routes, next, ix, &mut known);
+        remaining_hops_from(topology, routes, next, ix, &mut known);
     }
     known.into_iter().map(|height| height.unwrap_or(0)).collect()
 }
 
-fn height(
+fn remaining_hops_from(
     topology: &Topology,
     routes: &Routes,
     next: &dyn Fn(&SwitchRoutes) -> Vec<u16>,
@@ -100,10 +104,10 @@ fn height(
     // Stands while its successors are looked at, so that a loop ends.
     known[ix.0 as usize] = Some(0);
     let after = next(routes.of(ix)).into_iter().filter_map(|port| match topology.peer(ix, port)?.1.node {
-        Node::Switch(next_ix) => Some(1 + height(topology, routes, next, next_ix, known)),
+        Node::Switch(next_ix) => Some(1 + remaining_hops_from(topology, routes, next, next_ix, known)),
         Node::Host(_) => None,
     });
-    let most = after.max().unwrap_or(0);
-    known[ix.0 as usize] = Some(most);
-    most
+    let max = after.max().unwrap_or(0);
+    known[ix.0 as usize] = Some(max);
+    max
 }

@@ -1,7 +1,7 @@
 //! Computes the least number of updates from a switch's present entities to the desired ones, in an order in which no
 //! entity ever refers to a missing one (make before break).
 //!
-//! A [`Goal`] is a list of entities with ranks. [`difference`] compares it with the entities read from the switch.
+//! A [`DesiredState`] is a list of entities with ranks. [`diff`] compares it with the entities read from the switch.
 //! New and changed entities come in the order of their ranks; then superfluous ones are deleted, referring entities
 //! before those they refer to. Nothing is written for equal entities.
 //!
@@ -10,13 +10,13 @@
 //! that the program fixes.
 
 mod canonical;
-mod goal;
+mod desired;
 mod ranked;
 
 pub(crate) use canonical::replica_port;
 pub use canonical::{Identity, canonical, identity};
-pub use goal::{BASE, Goal, LAST, LAST_WANTED, Wanted};
-pub use ranked::Ranked;
+pub use desired::{BASE, DELETE, DesiredEntity, DesiredState, LAST_INSERT};
+pub use ranked::RankedUpdates;
 
 use p4runtime::p4::config::v1::Table;
 use p4runtime::p4::v1::action::Param;
@@ -41,14 +41,14 @@ pub struct Step {
 
 /// Updates for a switch, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Difference {
+pub struct Diff {
     /// By rank.
     pub steps: Vec<Step>,
     /// Entities that are as they should be.
     pub unchanged: usize,
 }
 
-impl Difference {
+impl Diff {
     /// Returns the number of updates of a kind.
     pub fn count(&self, kind: Type) -> usize {
         self.steps.iter().filter(|step| step.update.r#type() == kind).count()
@@ -56,16 +56,16 @@ impl Difference {
 }
 
 /// Returns the updates after which a switch holds the goal and nothing else.
-pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference {
+pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
     let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
-    for entity in actual.iter().filter(|entity| is_ours(entity, p4info)) {
+    for entity in actual.iter().filter(|entity| is_writable(entity, p4info)) {
         let entity = canonical(entity);
         if let Some(identity) = identity(&entity) {
             there.insert(identity, entity);
         }
     }
-    let mut result = Difference::default();
-    for Wanted { rank, entity } in goal.wanted() {
+    let mut result = Diff::default();
+    for DesiredEntity { rank, entity } in goal.entities() {
         let Some(identity) = identity(entity) else { continue };
         let kind = match there.remove(&identity) {
             Some(old) if old == *entity => {
@@ -73,8 +73,8 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
                 continue;
             }
             Some(old) => {
-                if let Some(common) = less(&old, entity) {
-                    result.steps.push(Step { rank: goal::LESS, update: modify(&common) });
+                if let Some(common) = without_removed_replicas(&old, entity) {
+                    result.steps.push(Step { rank: desired::SHRINK_GROUPS, update: modify(&common) });
                     if common == *entity {
                         continue;
                     }
@@ -88,9 +88,8 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
             .steps
             .push(Step { rank, update: Update { r#type: kind.into(), entity: Some(entity.clone()) } });
     }
-    let mut superfluous: Vec<_> =
-        there.into_iter().filter(|(identity, _)| !goal.tolerates(identity)).collect();
-    superfluous.sort_by_key(|(identity, _)| retirement(identity, p4info));
+    let mut superfluous: Vec<_> = there.into_iter().filter(|(identity, _)| !goal.ignores(identity)).collect();
+    superfluous.sort_by_key(|(identity, _)| deletion_order(identity, p4info));
     for (identity, entity) in superfluous {
         let rank = goal.retirement_rank(&identity);
         if let Some(update) = removal(&identity, entity, p4info) {
@@ -102,10 +101,10 @@ pub fn difference(goal: &Goal, actual: &[Entity], p4info: &Index) -> Difference 
 }
 
 /// Returns what to write into empty tables so that they hold the goal.
-pub fn updates(goal: &Goal) -> Vec<Update> {
-    let mut wanted: Vec<_> = goal.wanted().collect();
+pub fn updates(goal: &DesiredState) -> Vec<Update> {
+    let mut wanted: Vec<_> = goal.entities().collect();
     wanted.sort_by_key(|it| it.rank); // stable
-    let update = |it: &Wanted<'_>| {
+    let update = |it: &DesiredEntity<'_>| {
         let default = matches!(identity(it.entity), Some(Identity::Default(_)));
         let kind = if default { Type::Modify } else { Type::Insert };
         Update { r#type: kind.into(), entity: Some(it.entity.clone()) }
@@ -119,7 +118,7 @@ fn modify(entity: &Entity) -> Update {
 
 /// Returns a multicast group without the copies that it is to lose; `None` if it loses none, or is no multicast
 /// group.
-fn less(old: &Entity, new: &Entity) -> Option<Entity> {
+fn without_removed_replicas(old: &Entity, new: &Entity) -> Option<Entity> {
     let (old, new) = (multicast(old)?, multicast(new)?);
     let replicas: Vec<_> = old.replicas.iter().filter(|it| new.replicas.contains(it)).cloned().collect();
     if replicas.len() == old.replicas.len() {
@@ -141,7 +140,7 @@ fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
 }
 
 /// Returns whether the controller may write it.
-fn is_ours(entity: &Entity, p4info: &Index) -> bool {
+fn is_writable(entity: &Entity, p4info: &Index) -> bool {
     let Some(Kind::TableEntry(entry)) = &entity.entity else { return true };
     let Some(table) = p4info.tables.id(entry.table_id) else { return false };
     let fixed =
@@ -151,7 +150,7 @@ fn is_ours(entity: &Entity, p4info: &Index) -> bool {
 
 /// Returns the order of deletions: table entries in the order in which the program declares (and applies) its tables,
 /// since an earlier table refers to later ones; then the entities to which tables refer.
-fn retirement(identity: &Identity, p4info: &Index) -> (u32, usize) {
+fn deletion_order(identity: &Identity, p4info: &Index) -> (u32, usize) {
     let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
     match identity {
         Identity::Entry { table, .. } => (0, position(*table)),

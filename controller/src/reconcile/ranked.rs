@@ -1,22 +1,22 @@
 //! The order in which differences of several switches are written.
 
-use super::Difference;
+use super::Diff;
 use p4runtime::p4::v1::Update;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
 /// Differences of several switches that are handed out rank by rank, so that no packet loops in between: the next rank
 /// is due when the last one was written everywhere.
 #[derive(Clone, Debug)]
-pub struct Ranked<K> {
+pub struct RankedUpdates<K> {
     /// The updates that are left for each switch, by rank.
     left: BTreeMap<K, VecDeque<(u32, Update)>>,
 }
 
-impl<K: Ord + Clone> Ranked<K> {
+impl<K: Ord + Clone> RankedUpdates<K> {
     /// Takes the difference of each switch.
-    pub fn new(differences: impl IntoIterator<Item = (K, Difference)>) -> Ranked<K> {
-        let steps = |it: Difference| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
-        Ranked { left: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
+    pub fn new(differences: impl IntoIterator<Item = (K, Diff)>) -> RankedUpdates<K> {
+        let steps = |it: Diff| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
+        RankedUpdates { left: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
     }
 
     /// Takes the updates of the lowest rank that is left, for each switch that has some. `None` when nothing is left.
@@ -33,12 +33,12 @@ impl<K: Ord + Clone> Ranked<K> {
     }
 
     /// Forgets what is left for a switch that has not taken its updates.
-    pub fn give_up(&mut self, key: &K) {
+    pub fn abandon(&mut self, key: &K) {
         self.left.remove(key);
     }
 
     /// Forgets what is left for all switches; returns those that have not got everything.
-    pub fn stop(&mut self) -> BTreeSet<K> {
+    pub fn take_unfinished(&mut self) -> BTreeSet<K> {
         let left = std::mem::take(&mut self.left);
         left.into_iter().filter(|(_, steps)| !steps.is_empty()).map(|(key, _)| key).collect()
     }
@@ -49,14 +49,14 @@ mod tests {
     use super::super::Step;
     use super::*;
 
-    fn difference(ranks: &[u32]) -> Difference {
+    fn difference(ranks: &[u32]) -> Diff {
         let steps = ranks.iter().map(|&rank| Step { rank, update: Update::default() }).collect();
-        Difference { steps, unchanged: 0 }
+        Diff { steps, unchanged: 0 }
     }
 
     #[test]
     fn a_rank_comes_after_the_lower_ones_of_all_switches() {
-        let mut ranked = Ranked::new([("s1", difference(&[1, 1, 3])), ("s2", difference(&[2, 3]))]);
+        let mut ranked = RankedUpdates::new([("s1", difference(&[1, 1, 3])), ("s2", difference(&[2, 3]))]);
         let mut next = || {
             let due = ranked.next_rank()?;
             Some(due.into_iter().map(|(key, updates)| (key, updates.len())).collect::<Vec<_>>())
@@ -69,9 +69,9 @@ mod tests {
 
     #[test]
     fn a_switch_that_was_given_up_gets_no_more_updates() {
-        let mut ranked = Ranked::new([("s1", difference(&[1, 2])), ("s2", difference(&[3]))]);
+        let mut ranked = RankedUpdates::new([("s1", difference(&[1, 2])), ("s2", difference(&[3]))]);
         assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s1")));
-        ranked.give_up(&"s1");
+        ranked.abandon(&"s1");
         assert!(ranked.next_rank().is_some_and(|due| due.contains_key("s2")));
         assert!(ranked.next_rank().is_none());
     }

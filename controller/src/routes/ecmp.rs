@@ -5,7 +5,7 @@
 //! then leads into the same plane from wherever one looks, so both directions of a flow choose the same
 //! switches. Elsewhere that may fail, which is why [`super::routes`] asks [`crate::verify`].
 
-use super::{Hop, Method, Routes, deliver_locally, racks};
+use super::{NextHop, Routes, RoutingMethod, deliver_locally, racks};
 use crate::hash::CRC_32;
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::collections::{BTreeMap, BTreeSet};
@@ -15,34 +15,35 @@ use std::collections::{BTreeMap, BTreeSet};
 const SLICE_BITS: u8 = 16;
 /// The last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers have a slice
 /// of their own, as many as a fat-tree chooses by.
-const LAST_SLICE: u8 = 16;
+const MAX_SLICE: u8 = 16;
 
 pub(super) fn routes(topology: &Topology) -> Routes {
     let mut switches = deliver_locally(topology);
-    let around: Vec<Vec<Neighbour>> =
+    let neighbours_of: Vec<Vec<Neighbour>> =
         topology.switch_ixs().map(|ix| ordered_neighbours(topology, ix)).collect();
     for (rack, prefix) in racks(topology) {
-        let distance = distances(topology, &around, rack);
+        let distance = distances(topology, &neighbours_of, rack);
         for ix in topology.switch_ixs().filter(|&ix| ix != rack) {
             let i = ix.0 as usize;
             let Some(here) = distance[i] else { continue };
             let through =
                 |n: &Neighbour| Some(distance[n.switch.0 as usize]? + cost(topology, n.switch, rack));
-            let members: Vec<&Neighbour> = around[i].iter().filter(|n| through(n) == Some(here)).collect();
+            let members: Vec<&Neighbour> =
+                neighbours_of[i].iter().filter(|n| through(n) == Some(here)).collect();
             let hop = if let [only] = members[..] {
-                Hop::Via { port: only.port }
+                NextHop::Via { port: only.port }
             } else {
                 let slice = slice(topology, ix, &members);
                 let ports: Vec<u16> = members.iter().map(|n| n.port).collect();
                 let size = ports.len() as u16;
                 let group = group_id(&switches[i].groups, &ports);
                 switches[i].groups.insert(group, ports);
-                Hop::Spread { group, size, slice }
+                NextHop::Ecmp { group, size, slice }
             };
             switches[i].forward.insert(prefix, hop);
         }
     }
-    Routes { method: Method::Ecmp, switches }
+    Routes { method: RoutingMethod::Ecmp, switches }
 }
 
 /// Returns the number of the group of these ports, which follows from the ports: all prefixes behind the same ports
@@ -94,5 +95,5 @@ fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> 
 fn slice(topology: &Topology, ix: SwitchIx, members: &[&Neighbour]) -> u8 {
     let here = topology.switch(ix).tier;
     let lowest = members.iter().map(|n| topology.switch(n.switch).tier).fold(here, u8::min);
-    lowest.saturating_mul(SLICE_BITS).min(LAST_SLICE)
+    lowest.saturating_mul(SLICE_BITS).min(MAX_SLICE)
 }

@@ -7,7 +7,7 @@ mod ecmp;
 mod trees;
 
 use crate::flood;
-pub use crate::route_table::{Hop, Method, Routes, SwitchRoutes};
+pub use crate::route_table::{NextHop, Routes, RoutingMethod, SwitchRoutes};
 use crate::topology::{Prefix, SwitchIx, Topology};
 use crate::verify::{Violation, verify};
 use thiserror::Error;
@@ -24,8 +24,8 @@ pub enum RouteError {
 ///
 /// # Errors
 ///
-/// [`Method::Ecmp`] was asked for and is not symmetric on this topology. The other methods always succeed.
-pub fn routes(topology: &Topology, method: Method) -> Result<Routes, RouteError> {
+/// [`RoutingMethod::Ecmp`] was asked for and is not symmetric on this topology. The other methods always succeed.
+pub fn routes(topology: &Topology, method: RoutingMethod) -> Result<Routes, RouteError> {
     compute(topology, method, None)
 }
 
@@ -35,25 +35,26 @@ pub fn routes(topology: &Topology, method: Method) -> Result<Routes, RouteError>
 /// # Errors
 ///
 /// As [`routes`].
-pub fn reroute(topology: &Topology, method: Method, now: &Routes) -> Result<Routes, RouteError> {
-    let trees = now.switches.iter().map(|it| it.trees.len()).max().filter(|_| now.method == Method::Trees);
+pub fn reroute(topology: &Topology, method: RoutingMethod, now: &Routes) -> Result<Routes, RouteError> {
+    let trees =
+        now.switches.iter().map(|it| it.trees.len()).max().filter(|_| now.method == RoutingMethod::Trees);
     compute(topology, method, trees)
 }
 
-fn compute(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
+fn compute(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {
     let mut routes = unicast(topology, method, trees)?;
     flood::set_tree(topology, trees::spanning_tree(topology), &mut routes.switches);
     Ok(routes)
 }
 
-fn unicast(topology: &Topology, method: Method, trees: Option<usize>) -> Result<Routes, RouteError> {
-    if method == Method::Trees {
+fn unicast(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {
+    if method == RoutingMethod::Trees {
         return Ok(trees::routes(topology, trees));
     }
     let ecmp = ecmp::routes(topology);
     match verify(topology, &ecmp) {
         Ok(_) => Ok(ecmp),
-        Err(_) if method == Method::Auto => Ok(trees::routes(topology, trees)),
+        Err(_) if method == RoutingMethod::Auto => Ok(trees::routes(topology, trees)),
         Err(mut violations) => Err(RouteError::NotSymmetric(Box::new(violations.swap_remove(0)))),
     }
 }
@@ -62,7 +63,7 @@ fn unicast(topology: &Topology, method: Method, trees: Option<usize>) -> Result<
 fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     let mut switches = vec![SwitchRoutes::default(); topology.switches.len()];
     for host in &topology.hosts {
-        let hop = Hop::Deliver { port: host.switch_port, mac: host.mac };
+        let hop = NextHop::Deliver { port: host.switch_port, mac: host.mac };
         switches[host.switch.0 as usize].forward.insert(Prefix::host(host.ip), hop);
     }
     switches

@@ -3,66 +3,66 @@
 //! The trees are breadth-first from the roots that give short paths, and share as few links as they can. In a
 //! leaf-spine or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
 
-use super::{Hop, Method, Routes, deliver_locally};
+use super::{NextHop, Routes, RoutingMethod, deliver_locally};
 use crate::topology::{LinkIx, Neighbour, Node, SwitchIx, Topology};
 use std::collections::{BTreeMap, VecDeque};
 
 /// The most trees built: each costs an entry per host on every switch.
-const MOST_TREES: usize = 16;
+const MAX_TREES: usize = 16;
 /// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
 /// A tree is good if its longest path between hosts has at most this many links more than that of the best tree.
-const DETOUR: u32 = 1;
+const MAX_EXTRA_HOPS: u32 = 1;
 
 /// `count` trees if it is given, else as many as are good.
 pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     let mut switches = deliver_locally(topology);
-    let trees = forest(topology, count);
+    let trees = build_forest(topology, count);
     for it in &mut switches {
-        it.forward.insert(topology.fabric, Hop::Trees { count: trees.len() as u8 });
+        it.forward.insert(topology.fabric, NextHop::Trees { count: trees.len() as u8 });
         it.trees = vec![Default::default(); trees.len()];
     }
     for (t, links) in trees.iter().enumerate() {
-        let branches = branches(topology, links);
+        let branches = tree_adjacency(topology, links);
         for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
-            for (ix, port) in towards(&branches, rack) {
+            for (ix, port) in next_hops_towards(&branches, rack) {
                 let table = &mut switches[ix.0 as usize].trees[t];
                 table.extend(topology.switch(rack).hosts.iter().map(|&h| (topology.host(h).ip, port)));
             }
         }
     }
-    Routes { method: Method::Trees, switches }
+    Routes { method: RoutingMethod::Trees, switches }
 }
 
 /// Returns the links of the best tree of each island, as far as they lie between hosts.
 pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
-    forest(topology, Some(1)).into_iter().flatten().collect()
+    build_forest(topology, Some(1)).into_iter().flatten().collect()
 }
 
 /// A spanning tree, as far as hosts need it. The shorter tree comes first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {
     /// Paths between hosts over the links of switches that are avoided.
-    avoided: u64,
+    avoided_paths: u64,
     /// Links between switches on the longest path between two hosts.
-    longest: u32,
+    max_host_distance: u32,
     /// The same over all pairs of hosts.
-    sum: u64,
+    total_distance: u64,
     /// Those that lie between hosts, in order.
     links: Vec<LinkIx>,
 }
 
 /// Returns the links of each tree. In a partitioned fabric each part has trees of its own, and all parts have the
 /// same number of them, as switches compute the hash modulo that number.
-fn forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
+fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     let labels = topology.islands();
     let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();
     for (ix, label) in topology.switch_ixs().zip(labels) {
         islands.entry(label).or_default().push(ix);
     }
     let has_host = |ix: &SwitchIx| !topology.switch(*ix).hosts.is_empty();
-    let inhabited = islands.into_values().filter(|island| island.iter().any(has_host));
-    let planted: Vec<Vec<Tree>> = inhabited.map(|island| plant(topology, &island)).collect();
+    let inhabited = islands.into_values().filter(|component| component.iter().any(has_host));
+    let planted: Vec<Vec<Tree>> = inhabited.map(|island| build_trees(topology, &island)).collect();
     let count = count.unwrap_or_else(|| planted.iter().map(Vec::len).max().unwrap_or(0));
     let links =
         |t: usize| planted.iter().flat_map(move |trees| trees.iter().cycle().nth(t)).flat_map(|it| &it.links);
@@ -70,21 +70,23 @@ fn forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
 }
 
 /// One tree from each root, as far as it is good and differs from those before.
-fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
-    let most = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MOST_TREES);
+fn build_trees(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
+    let max = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
     let mut used = vec![0u32; topology.links.len()];
     let mut roots: Vec<(Tree, SwitchIx)> =
-        island.iter().map(|&root| (grow(topology, root, &used), root)).collect();
+        island.iter().map(|&root| (bfs_tree(topology, root, &used), root)).collect();
     roots.sort_unstable();
-    let (avoided, longest) = roots.first().map_or((0, 0), |(best, _)| (best.avoided, best.longest + DETOUR));
-    let is_good = |tree: &Tree| tree.avoided == avoided && tree.longest <= longest;
+    let (avoided, longest) = roots
+        .first()
+        .map_or((0, 0), |(best, _)| (best.avoided_paths, best.max_host_distance + MAX_EXTRA_HOPS));
+    let is_good = |tree: &Tree| tree.avoided_paths == avoided && tree.max_host_distance <= longest;
     let mut trees: Vec<Tree> = Vec::new();
     for (_, root) in roots.into_iter().take_while(|(tree, _)| is_good(tree)) {
-        if trees.len() == most {
+        if trees.len() == max {
             break;
         }
         // Away from the links in use the tree may come out longer than it could be.
-        let tree = grow(topology, root, &used);
+        let tree = bfs_tree(topology, root, &used);
         if is_good(&tree) && !trees.contains(&tree) {
             tree.links.iter().for_each(|link| used[link.0 as usize] += 1);
             trees.push(tree);
@@ -95,20 +97,20 @@ fn plant(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
 
 /// Breadth first from the root; among the links to a switch at its depth, the link used least. A switch that is avoided
 /// has others below it only if these cannot be reached otherwise.
-fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
+fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     let mut is_placed = vec![false; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
     let (mut queue, mut avoided) = (VecDeque::from([root]), VecDeque::new());
     let is_avoided = |ix: SwitchIx| topology.switch(ix).is_avoided;
     // Switches after the root in order of depth, each with its link up.
-    let mut ways_up: Vec<(SwitchIx, Neighbour)> = Vec::new();
+    let mut parent_links: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front().or_else(|| avoided.pop_front()) {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
         let is_parent = |n: &Neighbour| is_placed[n.switch.0 as usize] && depth[n.switch.0 as usize] == above;
         let parents = topology.neighbours(here).filter(is_parent);
-        let least = parents.min_by_key(|n| (is_avoided(n.switch), used[n.link.0 as usize], n.link));
-        ways_up.extend(least.map(|up| (here, up)));
+        let min = parents.min_by_key(|n| (is_avoided(n.switch), used[n.link.0 as usize], n.link));
+        parent_links.extend(min.map(|up| (here, up)));
         is_placed[here.0 as usize] = true;
         for n in topology.neighbours(here) {
             if depth[n.switch.0 as usize].is_none() {
@@ -118,7 +120,7 @@ fn grow(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
             }
         }
     }
-    prune(topology, root, &ways_up)
+    prune(topology, root, &parent_links)
 }
 
 /// Cuts off what leads to no host, and measures the rest.
@@ -128,7 +130,7 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
     let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
     let reached = ways_up.iter().map(|(here, _)| *here).chain([root]);
     let all = reached.map(|ix| hosts[ix.0 as usize]).sum::<u64>();
-    let mut tree = Tree { avoided: 0, longest: 0, sum: 0, links: Vec::new() };
+    let mut tree = Tree { avoided_paths: 0, max_host_distance: 0, total_distance: 0, links: Vec::new() };
     for (here, up) in ways_up.iter().rev() {
         let (here, parent) = (here.0 as usize, up.switch.0 as usize);
         if hosts[here] > 0 && hosts[here] < all {
@@ -136,13 +138,13 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
         }
         // The link lies on the paths from the hosts below it to all others.
         let paths = hosts[here] * (all - hosts[here]);
-        tree.sum += paths;
+        tree.total_distance += paths;
         if topology.switches[here].is_avoided || topology.switches[parent].is_avoided {
-            tree.avoided += paths;
+            tree.avoided_paths += paths;
         }
         hosts[parent] += hosts[here];
         if let Some(far) = down[here].map(|links| links + 1) {
-            tree.longest = tree.longest.max(down[parent].map_or(0, |other| far + other));
+            tree.max_host_distance = tree.max_host_distance.max(down[parent].map_or(0, |other| far + other));
             down[parent] = down[parent].max(Some(far));
         }
     }
@@ -151,7 +153,7 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
 }
 
 /// Switch -> its neighbours in the tree.
-fn branches(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
+fn tree_adjacency(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
     let mut branches = vec![Vec::new(); topology.switches.len()];
     for &ix in tree {
         let link = topology.link(ix);
@@ -166,7 +168,7 @@ fn branches(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
 }
 
 /// For every other switch, the port that leads to `rack` in the tree.
-fn towards(branches: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<(SwitchIx, u16)> {
+fn next_hops_towards(branches: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<(SwitchIx, u16)> {
     let mut seen = vec![false; branches.len()];
     seen[rack.0 as usize] = true;
     let mut queue = VecDeque::from([rack]);

@@ -138,8 +138,8 @@ impl RuntimeJson {
     /// The text is not JSON, has a key or value that the format does not have, or is for another target than `bmv2`.
     pub fn parse(text: &str) -> Result<RuntimeJson, RuntimeJsonError> {
         let file: RuntimeJson = serde_json::from_str(text).map_err(|error| {
-            let (place, why) = place_and_problem(&error);
-            RuntimeJsonError::at(place, format!("not a runtime.json: {why}"))
+            let (place, reason) = place_and_problem(&error);
+            RuntimeJsonError::at(place, format!("not a runtime.json: {reason}"))
         })?;
         if file.target != "bmv2" {
             let problem = format!("\"{}\" is not supported, only bmv2 is", file.target);

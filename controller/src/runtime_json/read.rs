@@ -1,7 +1,7 @@
 //! From names to entities, checked against the program.
 
 use super::{ReplicaJson, RuntimeJson, RuntimeJsonError, TableEntryJson, value};
-use crate::reconcile::{BASE, Goal};
+use crate::reconcile::{BASE, DesiredState};
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{Action as ActionInfo, MatchField, Table};
 use p4runtime::p4::v1::action::Param;
@@ -25,12 +25,12 @@ impl RuntimeJson {
     /// A table, field, action or parameter is not in the P4Info, an exact field or a parameter is missing, a
     /// value does not parse or fit, a priority is missing or superfluous, the id of a group or session is 0,
     /// or two entries have the same key. The error names the place, such as `table_entries[3].match`.
-    pub fn goal(&self, p4info: &Index) -> Result<Goal, RuntimeJsonError> {
-        let mut goal = Goal::default();
+    pub fn desired_state(&self, p4info: &Index) -> Result<DesiredState, RuntimeJsonError> {
+        let mut goal = DesiredState::default();
         for (index, group) in self.multicast_group_entries.iter().enumerate() {
             let place = || format!("multicast_group_entries[{index}]");
-            nonzero(group.multicast_group_id).map_err(|why| RuntimeJsonError::at(place(), why))?;
-            goal.want(
+            nonzero(group.multicast_group_id).map_err(|reason| RuntimeJsonError::at(place(), reason))?;
+            goal.insert(
                 BASE,
                 pre(Pre::MulticastGroupEntry(MulticastGroupEntry {
                     multicast_group_id: group.multicast_group_id,
@@ -41,8 +41,8 @@ impl RuntimeJson {
         }
         for (index, session) in self.clone_session_entries.iter().enumerate() {
             let place = || format!("clone_session_entries[{index}]");
-            nonzero(session.clone_session_id).map_err(|why| RuntimeJsonError::at(place(), why))?;
-            goal.want(
+            nonzero(session.clone_session_id).map_err(|reason| RuntimeJsonError::at(place(), reason))?;
+            goal.insert(
                 BASE,
                 pre(Pre::CloneSessionEntry(CloneSessionEntry {
                     session_id: session.clone_session_id,
@@ -54,19 +54,20 @@ impl RuntimeJson {
         }
         let tables = p4info.tables.iter().count() as u32;
         for (index, entry) in self.table_entries.iter().enumerate() {
-            let at =
-                |part: &str, why: String| RuntimeJsonError::at(format!("table_entries[{index}]{part}"), why);
+            let at = |part: &str, reason: String| {
+                RuntimeJsonError::at(format!("table_entries[{index}]{part}"), reason)
+            };
             let table = p4info.tables.named(&entry.table).map_err(|error| {
                 let has: Vec<&str> = p4info.tables.iter().map(|it| it.preamble().name.as_str()).collect();
                 at(".table", format!("{error}, it has {}", has.join(", ")))
             })?;
-            let read = table_entry(entry, table, p4info).map_err(|(part, why)| at(part, why))?;
+            let read = table_entry(entry, table, p4info).map_err(|(part, reason)| at(part, reason))?;
             // Tables refer to those that are declared, and applied, after them.
             let position =
                 p4info.tables.iter().take_while(|it| it.preamble().id != table.preamble().id).count() as u32;
             let rank = BASE + tables - position;
             let before = goal.len();
-            goal.want(rank, Entity { entity: Some(Kind::TableEntry(read)) });
+            goal.insert(rank, Entity { entity: Some(Kind::TableEntry(read)) });
             if goal.len() == before {
                 return Err(at("", "an entry before it has the same key".to_owned()));
             }
@@ -96,9 +97,9 @@ fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
 }
 
 /// A problem, after the part of the entry in which it is.
-type Wrong = (&'static str, String);
+type FieldError = (&'static str, String);
 
-fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, Wrong> {
+fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, FieldError> {
     let name = &table.preamble().name;
     if entry.default_action && !entry.r#match.is_empty() {
         return Err((".match", "a default action has no match".to_owned()));
@@ -118,7 +119,7 @@ fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<
     let mut fields = Vec::new();
     for info in table.match_fields.iter().filter(|_| !entry.default_action) {
         let read = field(info, entry.r#match.get(&info.name))
-            .map_err(|why| (".match", format!("{}: {why}", info.name)))?;
+            .map_err(|reason| (".match", format!("{}: {reason}", info.name)))?;
         fields.extend(read.map(|kind| FieldMatch { field_id: info.id, field_match_type: Some(kind) }));
     }
     let priority = entry.priority.unwrap_or(0);
@@ -216,7 +217,7 @@ fn action(
     params: &std::collections::BTreeMap<String, Value>,
     table: &Table,
     p4info: &Index,
-) -> Result<Action, Wrong> {
+) -> Result<Action, FieldError> {
     let own = table.action_refs.iter().filter_map(|it| p4info.actions.id(it.id));
     let is_named = |info: &&ActionInfo| {
         let preamble = info.preamble();
@@ -231,8 +232,8 @@ fn action(
     })?;
     if let Some(unknown) = params.keys().find(|name| info.param(name).is_none()) {
         let has: Vec<&str> = info.params.iter().map(|it| it.name.as_str()).collect();
-        let why = format!("action {name} has no parameter \"{unknown}\", it has [{}]", has.join(", "));
-        return Err((".action_params", why));
+        let reason = format!("action {name} has no parameter \"{unknown}\", it has [{}]", has.join(", "));
+        return Err((".action_params", reason));
     }
     let mut read = Vec::with_capacity(info.params.len());
     for param in &info.params {
@@ -240,7 +241,7 @@ fn action(
         let json = json
             .ok_or_else(|| (".action_params", format!("\"{}\" of action {name} is missing", param.name)))?;
         let value = value::read(json, param.bitwidth)
-            .map_err(|why| (".action_params", format!("{}: {why}", param.name)))?;
+            .map_err(|reason| (".action_params", format!("{}: {reason}", param.name)))?;
         read.push(Param { param_id: param.id, value });
     }
     Ok(Action { action_id: info.preamble().id, params: read })

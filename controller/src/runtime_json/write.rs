@@ -1,7 +1,7 @@
 //! From entities to names.
 
 use super::{CloneJson, MeterJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
-use crate::words;
+use crate::pretty;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::field_match::FieldMatchType;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
@@ -18,7 +18,7 @@ impl RuntimeJson {
     /// # Errors
     ///
     /// Names an entity that the format has no form for, such as an action profile's member.
-    pub fn of(
+    pub fn from_entities(
         entities: &[Entity],
         index: &Index,
         p4info: &str,
@@ -31,23 +31,24 @@ impl RuntimeJson {
             ..RuntimeJson::default()
         };
         for entity in entities {
-            let unsayable = || format!("a runtime.json cannot express \"{}\"", words::entity(entity, index));
-            match entity.entity.as_ref().ok_or_else(unsayable)? {
+            let unsupported =
+                || format!("a runtime.json cannot express \"{}\"", pretty::entity(entity, index));
+            match entity.entity.as_ref().ok_or_else(unsupported)? {
                 Kind::TableEntry(entry) => {
-                    file.table_entries.push(table_entry(entry, index).ok_or_else(unsayable)?);
+                    file.table_entries.push(table_entry(entry, index).ok_or_else(unsupported)?);
                 }
-                Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref().ok_or_else(unsayable)? {
+                Kind::PacketReplicationEngineEntry(it) => match it.r#type.as_ref().ok_or_else(unsupported)? {
                     Pre::MulticastGroupEntry(it) => file.multicast_group_entries.push(MulticastJson {
                         multicast_group_id: it.multicast_group_id,
-                        replicas: replicas(&it.replicas).ok_or_else(unsayable)?,
+                        replicas: replicas(&it.replicas).ok_or_else(unsupported)?,
                     }),
                     Pre::CloneSessionEntry(it) => file.clone_session_entries.push(CloneJson {
                         clone_session_id: it.session_id,
-                        replicas: replicas(&it.replicas).ok_or_else(unsayable)?,
+                        replicas: replicas(&it.replicas).ok_or_else(unsupported)?,
                         packet_length_bytes: Some(it.packet_length_bytes).filter(|&bytes| bytes != 0),
                     }),
                 },
-                _ => return Err(unsayable()),
+                _ => return Err(unsupported()),
             }
         }
         Ok(file)

@@ -1,7 +1,7 @@
 use super::kinds::{Draft, DraftLink, draft};
 use super::{
-    AddressSpec, CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, MAX_PORTS, MAX_SWITCHES, Node,
-    Place, Prefix, Problem, Switch, SwitchIx, Topology, TopologyError, TopologySpec,
+    AddressSpec, CPU_PORT, Endpoint, HOST_PORT, Host, HostIx, Link, LinkIx, Location, MAX_PORTS,
+    MAX_SWITCHES, Node, Prefix, Switch, SwitchIx, Topology, TopologyError, TopologyProblem, TopologySpec,
 };
 use petgraph::unionfind::UnionFind;
 use std::collections::{BTreeMap, HashMap, VecDeque};
@@ -30,20 +30,20 @@ pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let mut topology = skeleton(draft.hosts, draft.switches);
     let mut linked = vec![false; topology.hosts.len()];
     for (i, link) in draft.links.iter().enumerate() {
-        plug(&mut topology, &nodes, &mut linked, i, link)
-            .map_err(|problem| TopologyError::at(Place::Link(i + 1), problem))?;
+        connect_link(&mut topology, &nodes, &mut linked, i, link)
+            .map_err(|problem| TopologyError::at(Location::Link(i + 1), problem))?;
     }
-    let whole = |problem| TopologyError::at(Place::Topology, problem);
+    let whole = |problem| TopologyError::at(Location::Topology, problem);
     if let Some(lonely) = linked.iter().position(|&linked| !linked) {
-        return Err(whole(Problem::Unlinked(topology.hosts[lonely].name.clone())));
+        return Err(whole(TopologyProblem::Unlinked(topology.hosts[lonely].name.clone())));
     }
     connected(&topology).map_err(whole)?;
     set_tiers(&mut topology);
     if draft_addresses.is_empty() {
-        set_addresses(&mut topology);
+        assign_addresses(&mut topology);
     } else {
-        take_addresses(&mut topology, &draft_addresses)
-            .map_err(|problem| TopologyError::at(Place::Field("addresses"), problem))?;
+        assign_given_addresses(&mut topology, &draft_addresses)
+            .map_err(|problem| TopologyError::at(Location::Field("addresses"), problem))?;
     }
     Ok(topology)
 }
@@ -51,31 +51,34 @@ pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
 /// Name -> node, refusing what is missing, doubled or too much.
 fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
     if draft.hosts.is_empty() {
-        return Err(TopologyError::at(Place::Topology, Problem::NoHost));
+        return Err(TopologyError::at(Location::Topology, TopologyProblem::NoHost));
     }
     if draft.switches.len() > MAX_SWITCHES {
-        return Err(TopologyError::at(Place::Topology, Problem::TooManySwitches(draft.switches.len())));
+        return Err(TopologyError::at(
+            Location::Topology,
+            TopologyProblem::TooManySwitches(draft.switches.len()),
+        ));
     }
     let hosts = draft.hosts.iter().enumerate().map(|(i, n)| ("hosts", n, Node::Host(HostIx(i as u32))));
     let switches =
         draft.switches.iter().enumerate().map(|(i, n)| ("switches", n, Node::Switch(SwitchIx(i as u32))));
     let mut nodes = HashMap::new();
     for (field, name, node) in hosts.chain(switches) {
-        if !usable(name) {
-            return Err(TopologyError::at(Place::Field(field), Problem::BadName(name.clone())));
+        if !is_valid_name(name) {
+            return Err(TopologyError::at(Location::Field(field), TopologyProblem::BadName(name.clone())));
         }
         if nodes.insert(name.clone(), node).is_some() {
-            return Err(TopologyError::at(Place::Field(field), Problem::Duplicate(name.clone())));
+            return Err(TopologyError::at(Location::Field(field), TopologyProblem::Duplicate(name.clone())));
         }
     }
     Ok(nodes)
 }
 
 /// Names become interface names (`s1-eth12`, at most 15 bytes in Linux) and file names.
-fn usable(name: &str) -> bool {
+fn is_valid_name(name: &str) -> bool {
     /// Longest name for which `-eth` and three digits fit IFNAMSIZ - 1.
-    const LONGEST: usize = 12;
-    name.len() <= LONGEST
+    const MAX_NAME_LEN: usize = 12;
+    name.len() <= MAX_NAME_LEN
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
@@ -92,7 +95,7 @@ fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
     };
     let switch = |(i, name)| Switch {
         name,
-        wire_id: i as u16 + 1,
+        switch_id: i as u16 + 1,
         tier: 0,
         rack: None,
         hosts: Vec::new(),
@@ -108,28 +111,29 @@ fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
 }
 
 /// Takes the next port on both sides of a link.
-fn plug(
+fn connect_link(
     topology: &mut Topology,
     nodes: &HashMap<String, Node>,
     linked: &mut [bool],
     index: usize,
     link: &DraftLink,
-) -> Result<(), Problem> {
-    let find = |name: &String| nodes.get(name).copied().ok_or_else(|| Problem::Undeclared(name.clone()));
+) -> Result<(), TopologyProblem> {
+    let find =
+        |name: &String| nodes.get(name).copied().ok_or_else(|| TopologyProblem::Undeclared(name.clone()));
     let (a, b) = (find(&link.a)?, find(&link.b)?);
     if a == b {
-        return Err(Problem::SelfLink(link.a.clone()));
+        return Err(TopologyProblem::SelfLink(link.a.clone()));
     }
     if link.rate == Bandwidth::ZERO {
-        return Err(Problem::ZeroRate);
+        return Err(TopologyProblem::ZeroRate);
     }
     if RateCode::from_bandwidth(link.rate).is_none() {
-        return Err(Problem::NoRateCode(link.rate));
+        return Err(TopologyProblem::NoRateCode(link.rate));
     }
     let ix = LinkIx(index as u32);
     let (a, b) = match (a, b) {
         (Node::Host(_), Node::Host(_)) => {
-            return Err(Problem::HostToHost(link.a.clone(), link.b.clone()));
+            return Err(TopologyProblem::HostToHost(link.a.clone(), link.b.clone()));
         }
         (Node::Switch(one), Node::Switch(other)) => {
             (take_port(topology, one, ix, link.ports[0])?, take_port(topology, other, ix, link.ports[1])?)
@@ -137,7 +141,7 @@ fn plug(
         (Node::Host(host), Node::Switch(switch)) | (Node::Switch(switch), Node::Host(host)) => {
             let wanted = if matches!(b, Node::Switch(_)) { link.ports[1] } else { link.ports[0] };
             if std::mem::replace(&mut linked[host.0 as usize], true) {
-                return Err(Problem::SecondHostLink(topology.host(host).name.clone()));
+                return Err(TopologyProblem::SecondHostLink(topology.host(host).name.clone()));
             }
             let end = take_port(topology, switch, ix, wanted)?;
             topology.switches[switch.0 as usize].hosts.push(host);
@@ -156,27 +160,27 @@ fn take_port(
     switch: SwitchIx,
     link: LinkIx,
     wanted: Option<u16>,
-) -> Result<Endpoint, Problem> {
+) -> Result<Endpoint, TopologyProblem> {
     let it = &mut topology.switches[switch.0 as usize];
     if it.ports().count() == MAX_PORTS {
-        return Err(Problem::TooManyPorts(it.name.clone()));
+        return Err(TopologyProblem::TooManyPorts(it.name.clone()));
     }
     let next = it.ports.len() as u16;
     let port = wanted.unwrap_or(if next == CPU_PORT { next + 1 } else { next });
     if port == 0 || port == CPU_PORT || port >= DROP_PORT {
-        return Err(Problem::BadPort(port));
+        return Err(TopologyProblem::BadPort(port));
     }
     let place = usize::from(port);
     it.ports.resize(it.ports.len().max(place + 1), None);
     if it.ports[place].is_some() {
-        return Err(Problem::PortTaken { switch: it.name.clone(), port });
+        return Err(TopologyProblem::PortTaken { switch: it.name.clone(), port });
     }
     it.ports[place] = Some(link);
     Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
 /// Refuses a pair of hosts that cannot reach each other.
-fn connected(topology: &Topology) -> Result<(), Problem> {
+fn connected(topology: &Topology) -> Result<(), TopologyProblem> {
     let mut islands = UnionFind::<usize>::new(topology.switches.len());
     for link in &topology.links {
         if let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) {
@@ -185,7 +189,7 @@ fn connected(topology: &Topology) -> Result<(), Problem> {
     }
     let first = &topology.hosts[0];
     match topology.hosts.iter().find(|host| !islands.equiv(first.switch.0 as usize, host.switch.0 as usize)) {
-        Some(cut) => Err(Problem::Disconnected(first.name.clone(), cut.name.clone())),
+        Some(cut) => Err(TopologyProblem::Disconnected(first.name.clone(), cut.name.clone())),
         None => Ok(()),
     }
 }
@@ -210,13 +214,13 @@ fn set_tiers(topology: &mut Topology) {
 
 /// Rack of switch n: `10.0.0.0 + n * 2^bits`, its hosts counted from 1; `bits` is 8 unless a rack
 /// has more than 254 hosts. At most 4,095 racks of 500 hosts: 21 of the 24 bits there are.
-fn set_addresses(topology: &mut Topology) {
+fn assign_addresses(topology: &mut Topology) {
     let largest = topology.switches.iter().map(|s| s.hosts.len()).max().unwrap_or(0) as u32;
     // All-zeros and all-ones are not hosts.
     let bits = RACK_HOST_BITS.max(u32::BITS - (largest + 1).leading_zeros());
     let Topology { hosts, switches, .. } = topology;
     for switch in switches.iter_mut().filter(|s| !s.hosts.is_empty()) {
-        let base = FABRIC.addr.to_bits() + (u32::from(switch.wire_id) << bits);
+        let base = FABRIC.addr.to_bits() + (u32::from(switch.switch_id) << bits);
         switch.rack = Some(Prefix { addr: Ipv4Addr::from_bits(base), len: (u32::BITS - bits) as u8 });
         for (n, host) in (1..).zip(&switch.hosts) {
             let ip = Ipv4Addr::from_bits(base + n);
@@ -232,19 +236,22 @@ fn mac_of(ip: Ipv4Addr) -> [u8; 6] {
 }
 
 /// The addresses that the spec gives. Racks share no prefix then, and every host has a route of its own.
-fn take_addresses(topology: &mut Topology, given: &BTreeMap<String, AddressSpec>) -> Result<(), Problem> {
+fn assign_given_addresses(
+    topology: &mut Topology,
+    given: &BTreeMap<String, AddressSpec>,
+) -> Result<(), TopologyProblem> {
     if let Some(unknown) = given.keys().find(|name| topology.host_named(name).is_none()) {
-        return Err(Problem::Undeclared(unknown.clone()));
+        return Err(TopologyProblem::Undeclared(unknown.clone()));
     }
     let mut owners: BTreeMap<Ipv4Addr, String> = BTreeMap::new();
     for host in &mut topology.hosts {
         let Some(address) = given.get(&host.name) else {
-            return Err(Problem::NoAddress(host.name.clone()));
+            return Err(TopologyProblem::NoAddress(host.name.clone()));
         };
         host.ip = address.ip;
         host.mac = address.mac.map_or_else(|| mac_of(address.ip), |mac| mac.0);
         if let Some(other) = owners.insert(host.ip, host.name.clone()) {
-            return Err(Problem::SameAddress(other, host.name.clone()));
+            return Err(TopologyProblem::SameAddress(other, host.name.clone()));
         }
     }
     let differ = owners.keys().fold((u32::MAX, 0), |(all, any), ip| (all & ip.to_bits(), any | ip.to_bits()));

@@ -7,7 +7,7 @@ use std::collections::BTreeSet;
 impl Topology {
     /// Returns the same fabric without these links; names, addresses and port numbers stay. Some hosts may then be
     /// cut off from others.
-    pub fn without(&self, down: &BTreeSet<LinkIx>) -> Topology {
+    pub fn without_links(&self, down: &BTreeSet<LinkIx>) -> Topology {
         let mut rest = self.clone();
         for port in rest.switches.iter_mut().flat_map(|switch| &mut switch.ports) {
             *port = port.filter(|link| !down.contains(link));

@@ -8,20 +8,20 @@ use weir_units::{Bandwidth, RateCode};
 #[error("{place}{problem}")]
 pub struct TopologyError {
     /// The place.
-    pub place: Place,
+    pub place: Location,
     /// The problem.
-    pub problem: Problem,
+    pub problem: TopologyProblem,
 }
 
 impl TopologyError {
-    pub(super) fn at(place: Place, problem: Problem) -> TopologyError {
+    pub(super) fn at(place: Location, problem: TopologyProblem) -> TopologyError {
         TopologyError { place, problem }
     }
 }
 
 /// A place in a topology file. Prints as a prefix ("link 3: ").
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Place {
+pub enum Location {
     /// The whole of it.
     Topology,
     /// A key, such as `senders`.
@@ -30,19 +30,19 @@ pub enum Place {
     Link(usize),
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for Location {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
-            Place::Topology => Ok(()),
-            Place::Field(name) => write!(f, "{name}: "),
-            Place::Link(n) => write!(f, "link {n}: "),
+            Location::Topology => Ok(()),
+            Location::Field(name) => write!(f, "{name}: "),
+            Location::Link(n) => write!(f, "link {n}: "),
         }
     }
 }
 
 /// A problem of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Problem {
+pub enum TopologyProblem {
     /// A link names a node that is in neither list.
     #[error("{kind} \"{0}\" is not declared", kind = guess(.0))]
     Undeclared(String),
@@ -97,14 +97,14 @@ pub enum Problem {
     #[error("{0} switches, at most {MAX_SWITCHES} can have an identity of 12 bits")]
     TooManySwitches(usize),
     /// A count outside its range.
-    #[error("{value} is out of range, use {least} to {most}")]
+    #[error("{value} is out of range, use {min} to {max}")]
     OutOfRange {
         /// The value in the file.
         value: u64,
         /// The least allowed.
-        least: u64,
+        min: u64,
         /// The most allowed.
-        most: u64,
+        max: u64,
     },
     /// Fat-tree arity that is odd.
     #[error("a fat-tree needs an even k, not {0}")]

@@ -6,7 +6,7 @@ use super::random_graph::random_regular;
 use super::spec::{
     AddressSpec, Butterfly, Custom, Dragonfly, Dumbbell, FatTree, Jellyfish, LeafSpine, ParkingLot, Star,
 };
-use super::{MAX_PORTS, MAX_SWITCHES, Place, Problem, TopologyError, TopologySpec};
+use super::{Location, MAX_PORTS, MAX_SWITCHES, TopologyError, TopologyProblem, TopologySpec};
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Time};
 
@@ -52,11 +52,11 @@ impl Draft {
 }
 
 /// Checked before anything is built from a count, so that a slip of the pen cannot fill the memory.
-fn within(field: &'static str, value: u64, least: u64, most: u64) -> Result<u64, TopologyError> {
-    if (least..=most).contains(&value) {
+fn check_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u64, TopologyError> {
+    if (min..=max).contains(&value) {
         return Ok(value);
     }
-    Err(TopologyError::at(Place::Field(field), Problem::OutOfRange { value, least, most }))
+    Err(TopologyError::at(Location::Field(field), TopologyProblem::OutOfRange { value, min, max }))
 }
 
 pub(super) fn draft(spec: &TopologySpec) -> Result<Draft, TopologyError> {
@@ -71,15 +71,15 @@ pub(super) fn draft(spec: &TopologySpec) -> Result<Draft, TopologyError> {
         TopologySpec::Butterfly(it) => butterfly(it),
         TopologySpec::Custom(it) => Ok(custom(it)),
         TopologySpec::File(it) => {
-            Err(TopologyError::at(Place::Field("path"), Problem::NotRead(it.path.clone())))
+            Err(TopologyError::at(Location::Field("path"), TopologyProblem::NotRead(it.path.clone())))
         }
     }
 }
 
 fn dumbbell(it: &Dumbbell) -> Result<Draft, TopologyError> {
-    let switches = within("switches", it.switches, 1, MAX_SWITCHES as u64)?;
-    let senders = within("senders", it.senders, 1, MAX_PORTS as u64)?;
-    let receivers = within("receivers", it.receivers, 1, MAX_PORTS as u64)?;
+    let switches = check_range("switches", it.switches, 1, MAX_SWITCHES as u64)?;
+    let senders = check_range("senders", it.senders, 1, MAX_PORTS as u64)?;
+    let receivers = check_range("receivers", it.receivers, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(senders + receivers, switches);
     for host in 0..senders {
         draft.attach(host, 0, it.rate, it.delay);
@@ -94,7 +94,7 @@ fn dumbbell(it: &Dumbbell) -> Result<Draft, TopologyError> {
 }
 
 fn star(it: &Star) -> Result<Draft, TopologyError> {
-    let hosts = within("hosts", it.hosts, 1, MAX_PORTS as u64)?;
+    let hosts = check_range("hosts", it.hosts, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(hosts, 1);
     for host in 0..hosts {
         draft.attach(host, 0, it.rate, it.delay);
@@ -103,9 +103,9 @@ fn star(it: &Star) -> Result<Draft, TopologyError> {
 }
 
 fn leaf_spine(it: &LeafSpine) -> Result<Draft, TopologyError> {
-    let leaves = within("leaves", it.leaves, 1, MAX_PORTS as u64)?;
-    let spines = within("spines", it.spines, 1, MAX_PORTS as u64)?;
-    let per_leaf = within("hosts_per_leaf", it.hosts_per_leaf, 1, MAX_PORTS as u64)?;
+    let leaves = check_range("leaves", it.leaves, 1, MAX_PORTS as u64)?;
+    let spines = check_range("spines", it.spines, 1, MAX_PORTS as u64)?;
+    let per_leaf = check_range("hosts_per_leaf", it.hosts_per_leaf, 1, MAX_PORTS as u64)?;
     let mut draft = Draft::numbered(leaves * per_leaf, leaves + spines);
     for host in 0..leaves * per_leaf {
         draft.attach(host, host / per_leaf, it.host_rate.unwrap_or(it.rate), it.delay);
@@ -120,19 +120,19 @@ fn leaf_spine(it: &LeafSpine) -> Result<Draft, TopologyError> {
 
 fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
     /// 5k²/4 switches: 56 is the last even k below the limit of 4,095.
-    const MOST_K: u64 = 56;
-    let k = within("k", it.k, 2, MOST_K)?;
+    const MAX_K: u64 = 56;
+    let k = check_range("k", it.k, 2, MAX_K)?;
     if k % 2 == 1 {
-        return Err(TopologyError::at(Place::Field("k"), Problem::OddArity(k)));
+        return Err(TopologyError::at(Location::Field("k"), TopologyProblem::OddArity(k)));
     }
     let half = k / 2;
-    let pods = within("pods", it.pods.unwrap_or(k), 1, MAX_PORTS as u64)?;
-    let per_edge = within("hosts_per_edge", it.hosts_per_edge.unwrap_or(half), 1, MAX_PORTS as u64)?;
+    let pods = check_range("pods", it.pods.unwrap_or(k), 1, MAX_PORTS as u64)?;
+    let per_edge = check_range("hosts_per_edge", it.hosts_per_edge.unwrap_or(half), 1, MAX_PORTS as u64)?;
     let (edges, cores) = (pods * half, half * half);
     if 2 * edges + cores > MAX_SWITCHES as u64 {
         return Err(TopologyError::at(
-            Place::Topology,
-            Problem::TooManySwitches((2 * edges + cores) as usize),
+            Location::Topology,
+            TopologyProblem::TooManySwitches((2 * edges + cores) as usize),
         ));
     }
     let fabric = it.fabric_rate.unwrap_or(it.rate);
@@ -160,17 +160,20 @@ fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
 }
 
 /// Counts of a direct network, whose switches all have hosts.
-fn rack_all(switches: u64, per_switch: u64) -> Result<Draft, TopologyError> {
+fn direct_network(switches: u64, per_switch: u64) -> Result<Draft, TopologyError> {
     if switches > MAX_SWITCHES as u64 {
-        return Err(TopologyError::at(Place::Topology, Problem::TooManySwitches(switches as usize)));
+        return Err(TopologyError::at(
+            Location::Topology,
+            TopologyProblem::TooManySwitches(switches as usize),
+        ));
     }
     Ok(Draft::numbered(switches * per_switch, switches))
 }
 
 fn parking_lot(it: &ParkingLot) -> Result<Draft, TopologyError> {
-    let switches = within("switches", it.switches, 1, MAX_SWITCHES as u64)?;
-    let per_switch = within("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
-    let mut draft = rack_all(switches, per_switch)?;
+    let switches = check_range("switches", it.switches, 1, MAX_SWITCHES as u64)?;
+    let per_switch = check_range("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
+    let mut draft = direct_network(switches, per_switch)?;
     for host in 0..switches * per_switch {
         draft.attach(host, host / per_switch, it.rate, it.delay);
     }
@@ -181,14 +184,14 @@ fn parking_lot(it: &ParkingLot) -> Result<Draft, TopologyError> {
 }
 
 fn jellyfish(it: &Jellyfish) -> Result<Draft, TopologyError> {
-    let switches = within("switches", it.switches, 2, MAX_SWITCHES as u64)?;
-    let degree = within("degree", it.degree, 1, (switches - 1).min(MAX_PORTS as u64))?;
-    let per_switch = within("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
+    let switches = check_range("switches", it.switches, 2, MAX_SWITCHES as u64)?;
+    let degree = check_range("degree", it.degree, 1, (switches - 1).min(MAX_PORTS as u64))?;
+    let per_switch = check_range("hosts_per_switch", it.hosts_per_switch, 1, MAX_PORTS as u64)?;
     let graph = random_regular(switches as usize, degree as usize, it.seed);
     let graph = graph.ok_or_else(|| {
-        TopologyError::at(Place::Field("degree"), Problem::NoRegularGraph { switches, degree })
+        TopologyError::at(Location::Field("degree"), TopologyProblem::NoRegularGraph { switches, degree })
     })?;
-    let mut draft = rack_all(switches, per_switch)?;
+    let mut draft = direct_network(switches, per_switch)?;
     for host in 0..switches * per_switch {
         draft.attach(host, host / per_switch, it.rate, it.delay);
     }
@@ -201,11 +204,11 @@ fn jellyfish(it: &Jellyfish) -> Result<Draft, TopologyError> {
 /// Kim et al., ISCA 2008: groups of `a` routers, each linked to all of its group, to `p` hosts and to `h` other
 /// groups. The links of a group go round the others in order, so that each pair of groups has one.
 fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
-    let a = within("a", it.a, 1, MAX_PORTS as u64)?;
-    let p = within("p", it.p, 1, MAX_PORTS as u64)?;
-    let h = within("h", it.h, 1, MAX_PORTS as u64)?;
-    let groups = within("groups", it.groups.unwrap_or(a * h + 1), 1, a * h + 1)?;
-    let mut draft = rack_all(groups * a, p)?;
+    let a = check_range("a", it.a, 1, MAX_PORTS as u64)?;
+    let p = check_range("p", it.p, 1, MAX_PORTS as u64)?;
+    let h = check_range("h", it.h, 1, MAX_PORTS as u64)?;
+    let groups = check_range("groups", it.groups.unwrap_or(a * h + 1), 1, a * h + 1)?;
+    let mut draft = direct_network(groups * a, p)?;
     for host in 0..groups * a * p {
         draft.attach(host, host / p, it.rate, it.delay);
     }
@@ -234,9 +237,10 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
 /// each of the last. Between the two sides there is one shortest path, which is why its paths are symmetric by
 /// themselves (FNCC §3.1).
 fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
-    let k = within("k", it.k, 2, MAX_PORTS as u64 / 2)?;
-    let stages = within("stages", it.stages, 1, u64::from(u16::BITS))?;
-    let too_many = || TopologyError::at(Place::Topology, Problem::TooManySwitches(MAX_SWITCHES + 1));
+    let k = check_range("k", it.k, 2, MAX_PORTS as u64 / 2)?;
+    let stages = check_range("stages", it.stages, 1, u64::from(u16::BITS))?;
+    let too_many =
+        || TopologyError::at(Location::Topology, TopologyProblem::TooManySwitches(MAX_SWITCHES + 1));
     let column = k.checked_pow(stages as u32 - 1).filter(|&column| column <= MAX_SWITCHES as u64 / stages);
     let column = column.ok_or_else(too_many)?;
     let side = column * k;

@@ -19,7 +19,7 @@ mod spec;
 mod text;
 
 pub use build::build;
-pub use error::{Place, Problem, TopologyError};
+pub use error::{Location, TopologyError, TopologyProblem};
 pub use mac::Mac;
 pub use spec::{
     AddressSpec, Butterfly, Custom, Dragonfly, Dumbbell, FatTree, Jellyfish, LeafSpine, LinkSpec, ParkingLot,
@@ -105,7 +105,7 @@ pub struct Switch {
     /// Unique among all nodes.
     pub name: String,
     /// 1 to 4095: what it XORs into `path_id`.
-    pub wire_id: u16,
+    pub switch_id: u16,
     /// Hops to the nearest switch that has hosts: 0 is an edge switch, in a fat-tree 1 aggregates
     /// and 2 is the core.
     pub tier: u8,

@@ -4,12 +4,12 @@ use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
 /// Graphs tried before there is none: at degree 3 and above nearly every one is connected.
-const MOST_TRIES: u64 = 64;
+const MAX_ATTEMPTS: u64 = 64;
 
 /// Numbers that follow from the seed (SplitMix64).
-struct Numbers(u64);
+struct SplitMix64(u64);
 
-impl Numbers {
+impl SplitMix64 {
     fn below(&mut self, limit: usize) -> usize {
         self.0 = self.0.wrapping_add(0x9e37_79b9_7f4a_7c15);
         let mut z = self.0;
@@ -22,15 +22,15 @@ impl Numbers {
 /// Returns the links of a connected graph of `nodes` nodes in which each has `degree` different neighbours; if both
 /// are odd, one node has one less. In order; `None` if there is none.
 pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
-    (0..MOST_TRIES).find_map(|attempt| {
-        let mut numbers = Numbers(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
-        grow(nodes, degree, &mut numbers).filter(|links| connected(nodes, links))
+    (0..MAX_ATTEMPTS).find_map(|attempt| {
+        let mut numbers = SplitMix64(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
+        try_build(nodes, degree, &mut numbers).filter(|links| connected(nodes, links))
     })
 }
 
 /// Links pairs of nodes with free ports as long as there are some. A node that is left with two free ports and has all
 /// others for neighbours takes the place of a link: it is linked to both of its ends.
-fn grow(nodes: usize, degree: usize, numbers: &mut Numbers) -> Option<Vec<(usize, usize)>> {
+fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Vec<(usize, usize)>> {
     let mut links: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut free = vec![degree; nodes];
     let pair = |a: usize, b: usize| (a.min(b), a.max(b));

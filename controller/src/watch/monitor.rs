@@ -1,5 +1,5 @@
-use super::contact::Contact;
-use super::{Loss, Probe};
+use super::control_channel::ControlChannel;
+use super::{ControlLoss, LinkProbe};
 use crate::topology::{Endpoint, LinkIx, Node, SwitchIx, Topology};
 use std::collections::BTreeSet;
 use std::mem::take;
@@ -9,7 +9,7 @@ use weir_units::Time;
 mod tests;
 
 /// Rounds from one question for the ports of links that no probe ever passed to the next.
-const UNHEARD_EVERY: u64 = 20;
+const UNSEEN_QUERY_ROUNDS: u64 = 20;
 
 /// Configuration of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -17,45 +17,45 @@ pub struct MonitorConfig {
     /// Time from one probe of a link to the next.
     pub interval: Time,
     /// A link is down after this number of lost probes in a row.
-    pub lost: u32,
+    pub loss_threshold: u32,
     /// A link is up again after this number of intervals in a row with a probe.
-    pub good: u32,
+    pub recovery_threshold: u32,
 }
 
 impl MonitorConfig {
     /// Returns the time within which a switch has to answer a request. Only then does a probe that it did not
     /// return count as lost.
-    pub fn patience(&self) -> Time {
-        self.interval * u64::from(self.lost)
+    pub fn reply_timeout(&self) -> Time {
+        self.interval * u64::from(self.loss_threshold)
     }
 }
 
 impl Default for MonitorConfig {
     /// A cut is found within 400 ms.
     fn default() -> Self {
-        MonitorConfig { interval: Time::from_ms(100), lost: 3, good: 3 }
+        MonitorConfig { interval: Time::from_ms(100), loss_threshold: 3, recovery_threshold: 3 }
     }
 }
 
 /// Classification of a packet-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Received {
+pub enum PacketInKind {
     /// A probe that arrived where it should.
     Probe,
     /// A probe of this run that came by a port where its link does not end, or that was never sent: two cables are
     /// swapped, or recorded packets are played back.
-    Astray,
+    WrongPort,
     /// A probe of another controller, or of an earlier run.
     Foreign,
     /// Something else.
-    Garbage,
+    NotAProbe,
 }
 
 /// Messages to send at the start of an interval.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Round {
+pub struct ProbeRound {
     /// Probes, each with the switch and the port it leaves by.
-    pub probes: Vec<(SwitchIx, u16, Probe)>,
+    pub probes: Vec<(SwitchIx, u16, LinkProbe)>,
     /// Switches to which a request is sent after their probes, such as a small `Read`. Pass the number to
     /// [`LinkMonitor::answered`] when the switch answers.
     pub echoes: Vec<(SwitchIx, u64)>,
@@ -74,14 +74,14 @@ pub struct Round {
 ///    has been returned;
 /// 3. and the probe was not among it.
 ///
-/// [`MonitorConfig::lost`] such probes in a row in either direction take a link down. The count starts again when a
-/// control connection was replaced, an answer took longer than [`MonitorConfig::patience`], a packet-out was refused,
+/// [`MonitorConfig::loss_threshold`] such probes in a row in either direction take a link down. The count starts again when a
+/// control connection was replaced, an answer took longer than [`MonitorConfig::reply_timeout`], a packet-out was refused,
 /// or `tick` was called late. If every link of a switch falls silent at once, port states decide
-/// ([`questions`](Self::questions)): if all its ports and those at the other ends are up, the fault is in the switches'
+/// ([`take_port_queries`](Self::questions)): if all its ports and those at the other ends are up, the fault is in the switches'
 /// packet I/O and the links stay up.
 ///
 /// A switch that cannot be reached keeps its links, unless a neighbour reports its port as down, or
-/// [`MonitorConfig::lost`] connections in a row were refused ([`Loss::Refused`]): then its process has died.
+/// [`MonitorConfig::loss_threshold`] connections in a row were refused ([`ControlLoss::ConnectionRefused`]): then its process has died.
 ///
 /// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
 /// and return probes: a switch without a CPU port does not make a fabric of broken cables. The port states of others are
@@ -93,41 +93,41 @@ pub struct LinkMonitor {
     round: u64,
     next_tick: Time,
     /// Two for each link between switches, in the order of the links: from `a` to `b`, then back.
-    directions: Vec<Direction>,
+    directions: Vec<DirectionState>,
     /// For each switch, the directions that start or end there.
     incident: Vec<Vec<usize>>,
-    contacts: Vec<Contact>,
+    contacts: Vec<ControlChannel>,
     down: BTreeSet<LinkIx>,
     questions: Vec<SwitchIx>,
     kept: BTreeSet<LinkIx>,
 }
 
-struct Direction {
+struct DirectionState {
     link: LinkIx,
     forward: bool,
     from: (SwitchIx, u16),
     to: (SwitchIx, u16),
     /// True if a probe arrived since the last tick.
-    is_heard: bool,
+    probe_seen: bool,
     /// Round of the latest probe that arrived; 0 if none did.
-    heard: u64,
+    last_seen_round: u64,
     /// Probes up to this round do not count as lost.
-    base: u64,
+    loss_base_round: u64,
     /// Probes up to this round will have arrived when the receiving switch answers the request in flight.
-    due: u64,
+    confirmed_round: u64,
     /// Intervals in a row with a probe.
-    streak: u32,
+    good_streak: u32,
     is_up: bool,
     /// Lost, together with all other links of a switch: waits for port states.
-    is_doubtful: bool,
+    is_suspect: bool,
 }
 
-impl Direction {
+impl DirectionState {
     fn set_down(&mut self) {
-        (self.is_up, self.is_doubtful, self.streak) = (false, false, 0);
+        (self.is_up, self.is_suspect, self.good_streak) = (false, false, 0);
     }
     fn forget(&mut self, round: u64) {
-        (self.base, self.streak, self.is_doubtful) = (round, 0, false);
+        (self.loss_base_round, self.good_streak, self.is_suspect) = (round, 0, false);
     }
 }
 
@@ -144,24 +144,24 @@ impl LinkMonitor {
             let (Some(a), Some(b)) = (ends(link.a), ends(link.b)) else { continue };
             for (forward, from, to) in [(true, a, b), (false, b, a)] {
                 for end in [from, to] {
-                    incident[place(end.0)].push(directions.len());
+                    incident[switch_index(end.0)].push(directions.len());
                 }
-                directions.push(Direction {
+                directions.push(DirectionState {
                     link: LinkIx(index as u32),
                     forward,
                     from,
                     to,
-                    is_heard: false,
-                    heard: 0,
-                    base: 0,
-                    due: 0,
-                    streak: 0,
+                    probe_seen: false,
+                    last_seen_round: 0,
+                    loss_base_round: 0,
+                    confirmed_round: 0,
+                    good_streak: 0,
                     is_up: true,
-                    is_doubtful: false,
+                    is_suspect: false,
                 });
             }
         }
-        let contacts = vec![Contact::new(); topology.switches.len()];
+        let contacts = vec![ControlChannel::new(); topology.switches.len()];
         LinkMonitor {
             config,
             run,
@@ -189,37 +189,38 @@ impl LinkMonitor {
     /// Returns whether a switch has answered for enough intervals in a row that a dead link to another such switch is
     /// known.
     pub fn has_settled(&self, at: SwitchIx) -> bool {
-        let contact = &self.contacts[place(at)];
-        contact.is_connected() && contact.answers() > self.config.lost.max(self.config.good)
+        let contact = &self.contacts[switch_index(at)];
+        contact.is_connected()
+            && contact.answers() > self.config.loss_threshold.max(self.config.recovery_threshold)
     }
 
     /// Returns whether a switch is under control and answers in time.
     pub fn is_answering(&self, at: SwitchIx, now: Time) -> bool {
-        self.contacts[place(at)].is_answering(now, self.config.patience())
+        self.contacts[switch_index(at)].is_answering(now, self.config.reply_timeout())
     }
 
     /// Takes the switches whose port states are wanted: report each to [`port_states`](Self::port_states).
-    pub fn questions(&mut self) -> Vec<SwitchIx> {
+    pub fn take_port_queries(&mut self) -> Vec<SwitchIx> {
         take(&mut self.questions)
     }
 
     /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
-    pub fn kept(&mut self) -> BTreeSet<LinkIx> {
+    pub fn take_kept_links(&mut self) -> BTreeSet<LinkIx> {
         take(&mut self.kept)
     }
 
     /// Records that a switch has accepted this controller as its primary.
     pub fn connected(&mut self, at: SwitchIx) {
-        self.contacts[place(at)].connect();
+        self.contacts[switch_index(at)].connect();
         self.forget(at);
     }
 
     /// Records that a switch is no longer under control, or that another attempt to reach it failed.
-    pub fn disconnected(&mut self, at: SwitchIx, loss: Loss) {
-        let is_dead = self.contacts[place(at)].lose(loss, self.config.lost);
+    pub fn disconnected(&mut self, at: SwitchIx, loss: ControlLoss) {
+        let is_dead = self.contacts[switch_index(at)].on_loss(loss, self.config.loss_threshold);
         self.forget(at);
         if is_dead {
-            for &index in &self.incident[place(at)] {
+            for &index in &self.incident[switch_index(at)] {
                 self.directions[index].set_down();
             }
             self.update_down();
@@ -228,7 +229,7 @@ impl LinkMonitor {
 
     /// Records that a probe was not taken by the switch that should send it.
     pub fn refused(&mut self, at: SwitchIx) {
-        for &index in &self.incident[place(at)] {
+        for &index in &self.incident[switch_index(at)] {
             let it = &mut self.directions[index];
             if it.from.0 == at {
                 it.forget(self.round);
@@ -237,13 +238,13 @@ impl LinkMonitor {
     }
 
     /// Ends an interval and starts the next.
-    pub fn tick(&mut self, now: Time) -> Round {
+    pub fn tick(&mut self, now: Time) -> ProbeRound {
         let is_late = self.round > 0 && now > self.next_tick + self.config.interval;
         self.next_tick = if is_late { now } else { self.next_tick } + self.config.interval;
         for it in &mut self.directions {
-            if take(&mut it.is_heard) {
-                it.streak = it.streak.saturating_add(1);
-                it.is_up |= it.streak >= self.config.good;
+            if take(&mut it.probe_seen) {
+                it.good_streak = it.good_streak.saturating_add(1);
+                it.is_up |= it.good_streak >= self.config.recovery_threshold;
             }
         }
         self.update_down();
@@ -253,22 +254,22 @@ impl LinkMonitor {
         }
         self.round += 1;
         self.ask_neighbours_of_silent_switches(now);
-        let (round, patience) = (self.round, self.config.patience());
+        let (round, patience) = (self.round, self.config.reply_timeout());
         // A switch that does not answer gets nothing more, so that no old probes wait for it.
         let can_send: Vec<bool> = self.contacts.iter().map(|it| it.is_answering(now, patience)).collect();
-        let mut out = Round::default();
+        let mut out = ProbeRound::default();
         for (index, contact) in self.contacts.iter_mut().enumerate() {
-            if contact.ask_echo(round, now) {
+            if contact.start_echo(round, now) {
                 out.echoes.push((SwitchIx(index as u32), round));
             }
         }
         for it in &mut self.directions {
             if out.echoes.binary_search(&(it.to.0, round)).is_ok() {
-                it.due = self.contacts[place(it.from.0)].accepted;
+                it.confirmed_round = self.contacts[switch_index(it.from.0)].accepted;
             }
-            if can_send[place(it.from.0)] && self.contacts[place(it.to.0)].is_connected() {
+            if can_send[switch_index(it.from.0)] && self.contacts[switch_index(it.to.0)].is_connected() {
                 let (link, forward) = (it.link.0, it.forward);
-                let probe = Probe { run: self.run, link, forward, sequence: round as u32 };
+                let probe = LinkProbe { run: self.run, link, forward, sequence: round as u32 };
                 out.probes.push((it.from.0, it.from.1, probe));
             }
         }
@@ -276,54 +277,54 @@ impl LinkMonitor {
     }
 
     /// Takes a packet-in: the switch that returned it, the port it had come by, and the frame.
-    pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> Received {
-        let Some(probe) = Probe::parse(frame) else { return Received::Garbage };
+    pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
+        let Some(probe) = LinkProbe::parse(frame) else { return PacketInKind::NotAProbe };
         if probe.run != self.run {
-            return Received::Foreign;
+            return PacketInKind::Foreign;
         }
         // Directions are in the order of their links.
         let key = (LinkIx(probe.link), !probe.forward);
         let Ok(index) = self.directions.binary_search_by_key(&key, |it| (it.link, !it.forward)) else {
-            return Received::Astray;
+            return PacketInKind::WrongPort;
         };
         let it = &mut self.directions[index];
         // The frame has the lower half of the round.
         let age = (self.round as u32).wrapping_sub(probe.sequence);
         let round = self.round.checked_sub(age.into()).filter(|&round| round > 0);
-        let Some(round) = round.filter(|_| it.to == (at, port)) else { return Received::Astray };
-        it.is_heard |= round > it.heard;
-        it.heard = it.heard.max(round);
-        it.base = it.base.max(round);
-        it.is_doubtful = false;
-        self.contacts[place(it.from.0)].sends = true;
-        self.contacts[place(it.to.0)].returns = true;
-        Received::Probe
+        let Some(round) = round.filter(|_| it.to == (at, port)) else { return PacketInKind::WrongPort };
+        it.probe_seen |= round > it.last_seen_round;
+        it.last_seen_round = it.last_seen_round.max(round);
+        it.loss_base_round = it.loss_base_round.max(round);
+        it.is_suspect = false;
+        self.contacts[switch_index(it.from.0)].has_sent_probe = true;
+        self.contacts[switch_index(it.to.0)].has_returned_probe = true;
+        PacketInKind::Probe
     }
 
-    /// Takes a switch's answer to a request of [`Round::echoes`].
+    /// Takes a switch's answer to a request of [`ProbeRound::echoes`].
     pub fn answered(&mut self, at: SwitchIx, round: u64, now: Time) {
-        match self.contacts[place(at)].answer(round, now, self.config.patience()) {
+        match self.contacts[switch_index(at)].answer(round, now, self.config.reply_timeout()) {
             None => return,
             // Meanwhile it may have dropped packet-ins.
             Some(false) => return self.forget(at),
             Some(true) => {}
         }
         let (mut lost, mut unheard) = (Vec::new(), Vec::new());
-        for &index in &self.incident[place(at)] {
+        for &index in &self.incident[switch_index(at)] {
             let it = &mut self.directions[index];
-            let (from, to) = (&self.contacts[place(it.from.0)], &self.contacts[place(it.to.0)]);
-            let silence = it.due.saturating_sub(it.base);
+            let (from, to) = (&self.contacts[switch_index(it.from.0)], &self.contacts[switch_index(it.to.0)]);
+            let silence = it.confirmed_round.saturating_sub(it.loss_base_round);
             if it.to.0 != at || silence == 0 {
                 continue;
             }
-            if it.heard == 0 && !(from.sends && to.returns) {
-                if it.is_up && silence >= self.config.lost.into() {
+            if it.last_seen_round == 0 && !(from.has_sent_probe && to.has_returned_probe) {
+                if it.is_up && silence >= self.config.loss_threshold.into() {
                     unheard.extend([it.from.0, it.to.0]);
                 }
                 continue;
             }
-            it.streak = 0;
-            if it.is_up && !it.is_doubtful && silence >= self.config.lost.into() {
+            it.good_streak = 0;
+            if it.is_up && !it.is_suspect && silence >= self.config.loss_threshold.into() {
                 lost.push(index);
             }
         }
@@ -331,7 +332,7 @@ impl LinkMonitor {
             self.lose(index);
         }
         for at in unheard {
-            if self.contacts[place(at)].ask_ports_for_unheard(self.round, UNHEARD_EVERY) {
+            if self.contacts[switch_index(at)].ask_ports_for_unheard(self.round, UNSEEN_QUERY_ROUNDS) {
                 self.questions.push(at);
             }
         }
@@ -340,8 +341,8 @@ impl LinkMonitor {
     /// Takes the port states of a switch that was asked for them: each port and whether it is up. `None` if the switch
     /// has not told.
     pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
-        self.contacts[place(at)].take_ports(ports);
-        for index in self.incident[place(at)].clone() {
+        self.contacts[switch_index(at)].take_ports(ports);
+        for index in self.incident[switch_index(at)].clone() {
             match self.is_down(index, at) {
                 Some(true) => self.directions[index].set_down(),
                 Some(false) => {
@@ -358,20 +359,21 @@ impl LinkMonitor {
     fn is_down(&self, index: usize, at: SwitchIx) -> Option<bool> {
         let it = &self.directions[index];
         let ends = [it.from, it.to];
-        let state = |(switch, port): (SwitchIx, u16)| self.contacts[place(switch)].port(port);
-        let is_silent = it.heard + u64::from(self.config.lost) < self.round;
+        let state = |(switch, port): (SwitchIx, u16)| self.contacts[switch_index(switch)].port(port);
+        let is_silent = it.last_seen_round + u64::from(self.config.loss_threshold) < self.round;
         if is_silent && ends.into_iter().any(|end| end.0 == at && state(end) == Some(false)) {
             return Some(true);
         }
-        if !it.is_doubtful || ends.iter().any(|end| self.contacts[place(end.0)].waits_for_ports()) {
+        if !it.is_suspect || ends.iter().any(|end| self.contacts[switch_index(end.0)].waits_for_ports()) {
             return None;
         }
         // A port of the switch that is down explains the silence: BMv2 then forwards on none.
         let are_up = |switch: SwitchIx| {
-            let ends = self.incident[place(switch)].iter().map(|&other| &self.directions[other]);
+            let ends = self.incident[switch_index(switch)].iter().map(|&other| &self.directions[other]);
             ends.flat_map(|it| [it.from, it.to]).all(|end| end.0 != switch || state(end) == Some(true))
         };
-        let mut total = ends.into_iter().map(|end| end.0).filter(|&end| self.is_total(end, it)).peekable();
+        let mut total =
+            ends.into_iter().map(|end| end.0).filter(|&end| self.lost_all_links(end, it)).peekable();
         let is_kept = total.peek().is_some()
             && total.all(are_up)
             && ends.into_iter().all(|end| state(end) == Some(true));
@@ -379,16 +381,18 @@ impl LinkMonitor {
     }
 
     /// Returns whether all links of a switch fell silent no later than a lost direction did.
-    fn is_total(&self, at: SwitchIx, lost: &Direction) -> bool {
-        self.incident[place(at)].iter().all(|&other| self.directions[other].heard <= lost.base + 1)
+    fn lost_all_links(&self, at: SwitchIx, lost: &DirectionState) -> bool {
+        self.incident[switch_index(at)]
+            .iter()
+            .all(|&other| self.directions[other].last_seen_round <= lost.loss_base_round + 1)
     }
 
     /// Takes a direction for lost, unless its switches have lost all others too: then their ports are asked first.
     fn lose(&mut self, index: usize) {
         let it = &self.directions[index];
         let ends = [it.from.0, it.to.0];
-        if ends.into_iter().any(|at| self.is_total(at, it)) {
-            self.directions[index].is_doubtful = true;
+        if ends.into_iter().any(|at| self.lost_all_links(at, it)) {
+            self.directions[index].is_suspect = true;
             ends.into_iter().for_each(|at| self.ask_ports(at));
         } else {
             self.directions[index].set_down();
@@ -397,21 +401,21 @@ impl LinkMonitor {
     }
 
     fn ask_ports(&mut self, at: SwitchIx) {
-        if self.contacts[place(at)].ask_ports() {
+        if self.contacts[switch_index(at)].request_port_states() {
             self.questions.push(at);
         }
     }
 
     /// Only the neighbours of a switch that does not answer can tell whether its cables are still connected.
     fn ask_neighbours_of_silent_switches(&mut self, now: Time) {
-        let patience = self.config.patience();
-        if !self.round.is_multiple_of(self.config.lost.into()) {
+        let patience = self.config.reply_timeout();
+        if !self.round.is_multiple_of(self.config.loss_threshold.into()) {
             return;
         }
         let neighbours: BTreeSet<SwitchIx> = self
             .directions
             .iter()
-            .filter(|it| it.is_up && self.contacts[place(it.to.0)].is_silent(now, patience))
+            .filter(|it| it.is_up && self.contacts[switch_index(it.to.0)].is_silent(now, patience))
             .map(|it| it.from.0)
             .filter(|&from| self.is_answering(from, now))
             .collect();
@@ -420,8 +424,8 @@ impl LinkMonitor {
 
     /// Starts counting again for all links of a switch.
     fn forget(&mut self, at: SwitchIx) {
-        self.contacts[place(at)].forget();
-        for &index in &self.incident[place(at)] {
+        self.contacts[switch_index(at)].reset_counters();
+        for &index in &self.incident[switch_index(at)] {
             self.directions[index].forget(self.round);
         }
     }
@@ -431,6 +435,6 @@ impl LinkMonitor {
     }
 }
 
-fn place(at: SwitchIx) -> usize {
+fn switch_index(at: SwitchIx) -> usize {
     at.0 as usize
 }

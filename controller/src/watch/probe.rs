@@ -13,7 +13,7 @@ const HEADER_LEN: usize = 14;
 
 /// A probe of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Probe {
+pub struct LinkProbe {
     /// Random number of the controller's run, so that probes of another one are not taken for ours.
     pub run: u64,
     /// Position of the link in the topology.
@@ -24,7 +24,7 @@ pub struct Probe {
     pub sequence: u32,
 }
 
-impl Probe {
+impl LinkProbe {
     /// Returns the Ethernet frame.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = Vec::with_capacity(FRAME_LEN);
@@ -42,7 +42,7 @@ impl Probe {
     }
 
     /// From a frame; `None` if it is anything else.
-    pub fn parse(frame: &[u8]) -> Option<Probe> {
+    pub fn parse(frame: &[u8]) -> Option<LinkProbe> {
         let (header, payload) = frame.split_at_checked(HEADER_LEN)?;
         if header[HEADER_LEN - 2..] != ETHERTYPE.to_be_bytes() {
             return None;
@@ -55,7 +55,7 @@ impl Probe {
         if *magic != MAGIC || version != VERSION || forward > 1 {
             return None;
         }
-        Some(Probe {
+        Some(LinkProbe {
             run: u64::from_be_bytes(*run),
             link: u32::from_be_bytes(*link),
             forward: forward == 1,
@@ -72,15 +72,15 @@ mod tests {
     proptest! {
         #[test]
         fn a_probe_reads_back(run: u64, link: u32, forward: bool, sequence: u32) {
-            let probe = Probe { run, link, forward, sequence };
-            prop_assert_eq!(Probe::parse(&probe.frame()), Some(probe));
+            let probe = LinkProbe { run, link, forward, sequence };
+            prop_assert_eq!(LinkProbe::parse(&probe.frame()), Some(probe));
         }
 
         #[test]
         fn no_bytes_make_it_panic(bytes: Vec<u8>, cut in 0usize..60) {
-            prop_assert_eq!(Probe::parse(&bytes), None);
-            let frame = Probe { run: 1, link: 2, forward: true, sequence: 3 }.frame();
-            let short = Probe::parse(&frame[..cut]);
+            prop_assert_eq!(LinkProbe::parse(&bytes), None);
+            let frame = LinkProbe { run: 1, link: 2, forward: true, sequence: 3 }.frame();
+            let short = LinkProbe::parse(&frame[..cut]);
             prop_assert_eq!(short.is_some(), cut >= 36);
         }
     }

@@ -1,4 +1,7 @@
-use super::{Aim, Condition, Fabric, LinkMonitor, Loss, MonitorConfig, Received, Round};
+use super::{
+    ControlLoss, FabricCondition, FabricIntent, FabricPlan, LinkMonitor, MonitorConfig, PacketInKind,
+    ProbeRound,
+};
 use crate::topology::{LinkIx, SwitchIx};
 use p4runtime::p4::v1::Entity;
 use std::collections::BTreeSet;
@@ -7,18 +10,18 @@ use weir_units::Time;
 
 /// Longest time that a rollout waits for switches whose content is not known: at the start, and after another
 /// controller has led.
-const PATIENCE: Time = Time::from_secs(3);
+const SETTLE_TIMEOUT: Time = Time::from_secs(3);
 /// Delay after which a switch that refused something, or did not answer, is tried again.
-const RETRY: Time = Time::from_secs(1);
+const RETRY_DELAY: Time = Time::from_secs(1);
 
 /// The entities that a switch holds.
-pub type Held = Arc<Vec<Entity>>;
+pub type ActualState = Arc<Vec<Entity>>;
 
 /// The reason of a rollout.
 ///
 /// Ordered by importance, the most important first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub enum Why {
+pub enum RolloutReason {
     /// The first one.
     Start,
     /// Links failed or returned.
@@ -34,33 +37,33 @@ pub enum Why {
 #[derive(Clone, Debug)]
 pub struct Rollout {
     /// The aim so far.
-    pub aim: Aim,
+    pub aim: FabricIntent,
     /// The condition that the new routes take into account.
-    pub condition: Condition,
+    pub condition: FabricCondition,
     /// Links whose state changes by this, and whether they are up now.
     pub changed: Vec<(LinkIx, bool)>,
     /// The switches that take part, and what they hold, if that is known.
-    pub members: Vec<(SwitchIx, Option<Held>)>,
+    pub members: Vec<(SwitchIx, Option<ActualState>)>,
 }
 
 /// The result of a rollout for a switch that took part.
 #[derive(Clone, Debug)]
-pub enum Report {
+pub enum SwitchOutcome {
     /// The switch holds the entities that it should hold, which these are.
-    Holds(Held),
+    InSync(ActualState),
     /// The rollout stopped before all updates of this switch were sent, since another switch failed.
     Stopped,
     /// The tables of the switch could not be read.
-    NotRead,
+    ReadFailed,
     /// The switch rejected an update, or did not answer.
-    NotWritten,
+    WriteFailed,
 }
 
 /// A rollout that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Ended {
+pub struct RolloutSummary {
     /// The reason of the rollout.
-    pub why: Why,
+    pub reason: RolloutReason,
     /// Time of its start.
     pub began: Time,
     /// Number of links that were down.
@@ -68,11 +71,11 @@ pub struct Ended {
 }
 
 /// A switch as the watcher sees it.
-struct Known {
-    is_ours: bool,
+struct SwitchState {
+    is_primary: bool,
     /// Another controller may have written it since we did.
-    is_foreign: bool,
-    held: Option<Held>,
+    may_be_foreign: bool,
+    held: Option<ActualState>,
     /// It holds the routes of the present aim, as far as we have written them.
     is_current: bool,
     /// The last attempt to read or write it failed; the next one is made then.
@@ -81,12 +84,12 @@ struct Known {
     waits_until: Option<Time>,
 }
 
-impl Known {
+impl SwitchState {
     /// Returns a switch about which nothing is known.
-    fn new() -> Known {
-        Known {
-            is_ours: false,
-            is_foreign: true,
+    fn new() -> SwitchState {
+        SwitchState {
+            is_primary: false,
+            may_be_foreign: true,
             held: None,
             is_current: false,
             failed_until: None,
@@ -96,21 +99,21 @@ impl Known {
 }
 
 struct PendingRollout {
-    why: Why,
+    reason: RolloutReason,
     began: Time,
-    condition: Condition,
+    condition: FabricCondition,
     members: Vec<SwitchIx>,
 }
 
 /// Decides when a fabric's switches are brought in line, and which of them.
 pub struct Watcher {
-    fabric: Arc<Fabric>,
-    switches: Vec<Known>,
+    fabric: Arc<FabricPlan>,
+    switches: Vec<SwitchState>,
     monitor: LinkMonitor,
     is_probing: bool,
-    aim: Aim,
+    aim: FabricIntent,
     /// Reason of the next rollout; `None`: nothing is to do.
-    pending: Option<Why>,
+    pending: Option<RolloutReason>,
     rollout: Option<PendingRollout>,
     /// Until when switches that others may have written are waited for.
     waits_until: Time,
@@ -122,61 +125,61 @@ impl Watcher {
     /// Starts at `now`, with no switch under control. `aim` is that of all links. Without `monitor` all links are taken
     /// to be up; `run` is a random number that tells its probes from those of others.
     pub fn new(
-        fabric: Arc<Fabric>,
-        aim: Aim,
+        fabric: Arc<FabricPlan>,
+        aim: FabricIntent,
         monitor: Option<MonitorConfig>,
         run: u64,
         now: Time,
     ) -> Watcher {
         Watcher {
-            switches: fabric.topology.switches.iter().map(|_| Known::new()).collect(),
+            switches: fabric.topology.switches.iter().map(|_| SwitchState::new()).collect(),
             monitor: LinkMonitor::new(&fabric.topology, monitor.unwrap_or_default(), run, now),
             is_probing: monitor.is_some(),
             fabric,
             aim,
             pending: None,
             rollout: None,
-            waits_until: now + PATIENCE,
+            waits_until: now + SETTLE_TIMEOUT,
             has_started: false,
             retry_at: None,
         }
     }
 
-    fn at(&mut self, at: SwitchIx) -> &mut Known {
+    fn at(&mut self, at: SwitchIx) -> &mut SwitchState {
         &mut self.switches[at.0 as usize]
     }
 
     /// Takes a switch that accepted this controller, runs the program and holds this. `pushed` says whether it lacked
     /// the program.
-    pub fn ready(&mut self, at: SwitchIx, pushed: bool, held: Vec<Entity>, now: Time) {
+    pub fn on_ready(&mut self, at: SwitchIx, pushed: bool, held: Vec<Entity>, now: Time) {
         self.monitor.connected(at);
         // A switch that holds entries forwards. It is written when the links are known again: they may have changed
         // while another controller led.
         let is_urgent = (pushed && self.has_started) || !self.is_probing;
-        let waits_until = (!is_urgent).then(|| now + PATIENCE);
-        if self.at(at).is_foreign && now >= self.waits_until {
-            self.waits_until = now + PATIENCE;
+        let waits_until = (!is_urgent).then(|| now + SETTLE_TIMEOUT);
+        if self.at(at).may_be_foreign && now >= self.waits_until {
+            self.waits_until = now + SETTLE_TIMEOUT;
         }
         let it = self.at(at);
-        (it.is_ours, it.held, it.waits_until) = (true, Some(Arc::new(held)), waits_until);
+        (it.is_primary, it.held, it.waits_until) = (true, Some(Arc::new(held)), waits_until);
         it.failed_until = None;
         if is_urgent {
-            self.pend(Why::Returned);
+            self.pend(RolloutReason::Returned);
         }
     }
 
     /// Records that a switch is no longer under control, or that another attempt to reach it failed.
-    pub fn lost(&mut self, at: SwitchIx, loss: Loss) {
+    pub fn on_lost(&mut self, at: SwitchIx, loss: ControlLoss) {
         self.monitor.disconnected(at, loss);
         let it = self.at(at);
-        it.is_ours = false;
-        if loss == Loss::Standby {
-            (it.is_foreign, it.is_current) = (true, false);
+        it.is_primary = false;
+        if loss == ControlLoss::Standby {
+            (it.may_be_foreign, it.is_current) = (true, false);
         }
     }
 
     /// Takes a packet-in of a switch: the port it had come by, and the frame.
-    pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> Received {
+    pub fn on_packet_in(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
         self.monitor.received(at, port, frame)
     }
 
@@ -185,8 +188,8 @@ impl Watcher {
         self.monitor.refused(at);
     }
 
-    /// Takes a switch's answer to a request of [`Round::echoes`].
-    pub fn answered(&mut self, at: SwitchIx, round: u64, now: Time) {
+    /// Takes a switch's answer to a request of [`ProbeRound::echoes`].
+    pub fn on_echo(&mut self, at: SwitchIx, round: u64, now: Time) {
         self.monitor.answered(at, round, now);
         self.settle(now);
     }
@@ -198,12 +201,12 @@ impl Watcher {
 
     /// Takes the switches whose port states are wanted.
     pub fn questions(&mut self) -> Vec<SwitchIx> {
-        self.monitor.questions()
+        self.monitor.take_port_queries()
     }
 
     /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
     pub fn kept(&mut self) -> BTreeSet<LinkIx> {
-        self.monitor.kept()
+        self.monitor.take_kept_links()
     }
 
     /// Returns when to call [`tick`](Self::tick); `None` if links are not probed.
@@ -212,7 +215,7 @@ impl Watcher {
     }
 
     /// Ends an interval between probes; returns what to send.
-    pub fn tick(&mut self, now: Time) -> Round {
+    pub fn tick(&mut self, now: Time) -> ProbeRound {
         let round = self.monitor.tick(now);
         self.settle(now);
         round
@@ -222,7 +225,7 @@ impl Watcher {
     pub fn check(&mut self) {
         if self.has_started && self.rollout.is_none() {
             self.switches.iter_mut().for_each(|it| it.held = None);
-            self.pend(Why::Drift);
+            self.pend(RolloutReason::Drift);
         }
     }
 
@@ -238,7 +241,7 @@ impl Watcher {
             let it = self.at(at);
             (it.held, it.is_current) = (None, false);
         }
-        self.pend(rollout.why);
+        self.pend(rollout.reason);
         true
     }
 
@@ -249,10 +252,10 @@ impl Watcher {
         }
         if self.retry_at.is_some_and(|at| now >= at) {
             self.retry_at = None;
-            self.pend(Why::Drift);
+            self.pend(RolloutReason::Drift);
         }
         if *self.monitor.down() != self.aim.condition.down {
-            self.pend(Why::Links);
+            self.pend(RolloutReason::Links);
         }
         self.pending?;
         let members = self.members(now);
@@ -260,22 +263,24 @@ impl Watcher {
             return None;
         }
         let condition = self.condition(&members);
-        let why = self.pending.take()?;
-        let why = if std::mem::replace(&mut self.has_started, true) { why } else { Why::Start };
+        let reason = self.pending.take()?;
+        let reason =
+            if std::mem::replace(&mut self.has_started, true) { reason } else { RolloutReason::Start };
         let changed = condition.down.symmetric_difference(&self.aim.condition.down);
         let changed = changed.map(|link| (*link, !condition.down.contains(link))).collect();
         let ixs = members.iter().map(|member| member.0).collect();
-        self.rollout = Some(PendingRollout { why, began: now, condition: condition.clone(), members: ixs });
+        self.rollout =
+            Some(PendingRollout { reason, began: now, condition: condition.clone(), members: ixs });
         Some(Rollout { aim: self.aim.clone(), condition, changed, members })
     }
 
     /// Ends the rollout in progress. `aim` is the new one, `None` if there are no routes.
     pub fn end(
         &mut self,
-        aim: Option<Aim>,
-        reports: impl IntoIterator<Item = (SwitchIx, Report)>,
+        aim: Option<FabricIntent>,
+        reports: impl IntoIterator<Item = (SwitchIx, SwitchOutcome)>,
         now: Time,
-    ) -> Option<Ended> {
+    ) -> Option<RolloutSummary> {
         let rollout = self.rollout.take()?;
         if rollout.condition != self.aim.condition {
             // Switches that did not take part hold the routes of another aim.
@@ -288,80 +293,93 @@ impl Watcher {
         }
         for (at, report) in reports {
             match report {
-                Report::NotRead | Report::NotWritten => self.retry_at = Some(now + RETRY),
-                Report::Stopped => self.pend(rollout.why),
+                SwitchOutcome::ReadFailed | SwitchOutcome::WriteFailed => {
+                    self.retry_at = Some(now + RETRY_DELAY)
+                }
+                SwitchOutcome::Stopped => self.pend(rollout.reason),
                 // It can be used again.
-                Report::Holds(_) if self.aim.condition.avoided.contains(&at) => self.pend(Why::Returned),
-                Report::Holds(_) => {}
+                SwitchOutcome::InSync(_) if self.aim.condition.avoided.contains(&at) => {
+                    self.pend(RolloutReason::Returned)
+                }
+                SwitchOutcome::InSync(_) => {}
             }
             let it = self.at(at);
             it.failed_until = None;
             it.held = None;
             match report {
-                Report::Holds(held) => {
-                    (it.held, it.is_current, it.is_foreign) = (Some(held), true, false);
+                SwitchOutcome::InSync(held) => {
+                    (it.held, it.is_current, it.may_be_foreign) = (Some(held), true, false);
                 }
-                Report::Stopped => it.is_current = false,
-                Report::NotRead => it.failed_until = Some(now + RETRY),
-                Report::NotWritten => (it.failed_until, it.is_current) = (Some(now + RETRY), false),
+                SwitchOutcome::Stopped => it.is_current = false,
+                SwitchOutcome::ReadFailed => it.failed_until = Some(now + RETRY_DELAY),
+                SwitchOutcome::WriteFailed => {
+                    (it.failed_until, it.is_current) = (Some(now + RETRY_DELAY), false)
+                }
             }
         }
-        Some(Ended { why: rollout.why, began: rollout.began, down: self.aim.condition.down.len() })
+        Some(RolloutSummary {
+            reason: rollout.reason,
+            began: rollout.began,
+            down: self.aim.condition.down.len(),
+        })
     }
 
     /// Lets switches take part in rollouts whose links are known.
     fn settle(&mut self, now: Time) {
         let mut has_settled = false;
         for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
-            if it.is_ours && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
+            if it.is_primary
+                && it.waits_until.is_some_and(|until| now >= until || self.monitor.has_settled(at))
             {
                 it.waits_until = None;
                 has_settled = true;
             }
         }
         if has_settled {
-            self.pend(Why::Returned);
+            self.pend(RolloutReason::Returned);
         }
     }
 
     /// The most important reason stays.
-    fn pend(&mut self, why: Why) {
-        self.pending = Some(self.pending.map_or(why, |pending| pending.min(why)));
+    fn pend(&mut self, reason: RolloutReason) {
+        self.pending = Some(self.pending.map_or(reason, |pending| pending.min(reason)));
     }
 
     /// Returns whether all switches whose content is not known can take part in a rollout, or have had the
     /// time.
     fn is_ready(&self, now: Time) -> bool {
-        let is_ready = |it: &Known| !it.is_foreign || (it.is_ours && it.waits_until.is_none());
+        let is_ready = |it: &SwitchState| !it.may_be_foreign || (it.is_primary && it.waits_until.is_none());
         now >= self.waits_until || self.switches.iter().all(is_ready)
     }
 
     /// Returns the condition that routes have to take into account if these switches are written.
-    fn condition(&self, members: &[(SwitchIx, Option<Held>)]) -> Condition {
+    fn condition(&self, members: &[(SwitchIx, Option<ActualState>)]) -> FabricCondition {
         let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
         // A switch that failed may fail again.
-        let may_stay = |(at, it): &(SwitchIx, &Known)| !members.contains(at) || it.failed_until.is_some();
+        let may_stay =
+            |(at, it): &(SwitchIx, &SwitchState)| !members.contains(at) || it.failed_until.is_some();
         let known = self.fabric.topology.switch_ixs().zip(&self.switches);
-        let left: Vec<(SwitchIx, &Known)> = known.filter(may_stay).collect();
+        let left: Vec<(SwitchIx, &SwitchState)> = known.filter(may_stay).collect();
         let avoided = left.iter().filter(|(_, it)| !it.is_current).map(|(at, _)| *at).collect();
-        let condition = Condition { down: self.monitor.down().clone(), avoided };
+        let condition = FabricCondition { down: self.monitor.down().clone(), avoided };
         if condition == self.aim.condition {
             return condition;
         }
         // The others will hold other routes than all these.
-        Condition { avoided: left.into_iter().map(|(at, _)| at).collect(), ..condition }
+        FabricCondition { avoided: left.into_iter().map(|(at, _)| at).collect(), ..condition }
     }
 
     /// Returns switches that are under control, whose links are known, and that answer.
-    fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<Held>)> {
+    fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<ActualState>)> {
         let mut members = Vec::new();
         for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
-            if !it.is_ours || it.waits_until.is_some() || it.failed_until.is_some_and(|until| now < until) {
+            if !it.is_primary || it.waits_until.is_some() || it.failed_until.is_some_and(|until| now < until)
+            {
                 continue;
             }
             if self.is_probing && !self.monitor.is_answering(at, now) {
                 // The others do not wait for it.
-                self.retry_at = Some(now + RETRY);
+                self.retry_at = Some(now + RETRY_DELAY);
                 continue;
             }
             members.push((at, it.held.clone()));

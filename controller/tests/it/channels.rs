@@ -4,7 +4,7 @@ use crate::common::{CLOS, DIRECT, fabric, ring};
 use weir_controller::plan::{escape_classes, last_escape_priority};
 use weir_controller::profile::{DeflectionConfig, MAX_DEFLECTIONS};
 use weir_controller::topology::Topology;
-use weir_controller::{ChannelProof, Method, Routes, routes, verify_channels};
+use weir_controller::{ChannelProof, Routes, RoutingMethod, routes, verify_channels};
 
 fn deflection(tokens: u8, at_hosts: bool) -> DeflectionConfig {
     let text = format!("{{threshold: 15KB, tokens: {tokens}, at_hosts: {at_hosts}}}");
@@ -12,7 +12,7 @@ fn deflection(tokens: u8, at_hosts: bool) -> DeflectionConfig {
 }
 
 fn routed(topology: &Topology) -> Routes {
-    routes(topology, Method::Auto).unwrap()
+    routes(topology, RoutingMethod::Auto).unwrap()
 }
 
 /// Up and down without deflection, and with it whatever is allowed.
@@ -60,7 +60,7 @@ fn trees_that_share_a_ring_have_a_cycle() {
     for it in &mut one.switches {
         it.trees.truncate(1);
         it.forward.values_mut().for_each(|hop| {
-            if let weir_controller::routes::Hop::Trees { count } = hop {
+            if let weir_controller::routes::NextHop::Trees { count } = hop {
                 *count = 1;
             }
         });

@@ -4,7 +4,7 @@ use crate::common::{CLOS, DIRECT, fabric, hears, parallel, random, ring};
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeSet;
-use weir_controller::routes::{Method, Routes, reroute, routes};
+use weir_controller::routes::{Routes, RoutingMethod, reroute, routes};
 use weir_controller::topology::{LinkIx, SwitchIx, Topology};
 use weir_controller::{FloodFault, PlanOptions, plan, verify_flood};
 
@@ -29,7 +29,7 @@ fn assert_all_hear_once(topology: &Topology, routes: &Routes) {
 #[test]
 fn all_hear_all_once() {
     for topology in fabrics() {
-        for method in [Method::Auto, Method::Trees] {
+        for method in [RoutingMethod::Auto, RoutingMethod::Trees] {
             let routes = routes(&topology, method).unwrap();
             let proof = verify_flood(&topology, &routes).unwrap();
             assert_eq!((proof.hosts, proof.islands), (topology.hosts.len(), 1));
@@ -41,13 +41,13 @@ fn all_hear_all_once() {
 #[test]
 fn failed_links_are_avoided_and_partitions_flood_separately() {
     for topology in fabrics() {
-        let whole = routes(&topology, Method::Auto).unwrap();
+        let whole = routes(&topology, RoutingMethod::Auto).unwrap();
         let links: Vec<LinkIx> =
             (0..topology.links.len() as u32).map(LinkIx).filter(|&ix| topology.is_fabric_link(ix)).collect();
         for step in 1..links.len().min(6) {
             let down: BTreeSet<LinkIx> = links.iter().copied().step_by(step).collect();
-            let left = topology.without(&down);
-            let routes = reroute(&left, Method::Auto, &whole).unwrap();
+            let left = topology.without_links(&down);
+            let routes = reroute(&left, RoutingMethod::Auto, &whole).unwrap();
             let proof = verify_flood(&left, &routes).unwrap();
             let inhabited: BTreeSet<usize> =
                 left.hosts.iter().map(|host| left.islands()[host.switch.0 as usize]).collect();
@@ -60,7 +60,7 @@ fn failed_links_are_avoided_and_partitions_flood_separately() {
 #[test]
 fn the_proof_finds_violations() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2}");
-    let right = routes(&topology, Method::Auto).unwrap();
+    let right = routes(&topology, RoutingMethod::Auto).unwrap();
     let faults = |change: &dyn Fn(&mut Routes)| {
         let mut wrong = right.clone();
         change(&mut wrong);
@@ -81,8 +81,8 @@ fn the_proof_finds_violations() {
     assert!(back.contains("flooded to [1, 2, "), "{back}");
     // A switch of the tree that has forgotten all: its neighbours speak to nobody, and some part is cut off.
     let gone = faults(&|it| it.switches[0].flood.clear());
-    assert!(gone.iter().any(|it| matches!(it, FloodFault::Astray { .. })), "{gone:?}");
-    assert!(gone.iter().any(|it| matches!(it, FloodFault::Parted { .. })), "{gone:?}");
+    assert!(gone.iter().any(|it| matches!(it, FloodFault::DeadEnd { .. })), "{gone:?}");
+    assert!(gone.iter().any(|it| matches!(it, FloodFault::Partitioned { .. })), "{gone:?}");
     // All links in use: circles.
     let all = faults(&|it| {
         for ix in topology.switch_ixs() {
@@ -91,18 +91,18 @@ fn the_proof_finds_violations() {
             it.switches[ix.0 as usize].flood = ports.iter().map(|&port| (port, others(port))).collect();
         }
     });
-    assert!(matches!(all[..], [FloodFault::Circle { .. }, ..]), "{all:?}");
+    assert!(matches!(all[..], [FloodFault::Cycle { .. }, ..]), "{all:?}");
     let nowhere = faults(&|it| {
         it.switches[0].flood.insert(99, vec![1]);
     });
-    assert!(nowhere.contains(&FloodFault::Astray { switch: "s1".into(), port: 99 }), "{nowhere:?}");
+    assert!(nowhere.contains(&FloodFault::DeadEnd { switch: "s1".into(), port: 99 }), "{nowhere:?}");
 }
 
 /// One entry with its meter and one group for each port of the tree; nothing for a program that floods nothing.
 #[test]
 fn the_plan_has_entries_meters_and_groups() {
     let topology = fabric("{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}");
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let index = Index::from_text(HPCC).unwrap();
     let updates = plan(&topology, &routes, &PlanOptions::default(), &index).unwrap();
     let table = index.tables.named("policy_flood").unwrap().preamble().id;

@@ -2,9 +2,9 @@
 
 use p4runtime::p4info::Index;
 use weir_controller::export::hpcc_topology;
-use weir_controller::import::{SwitchPlace, import};
-use weir_controller::plan::{First, goals};
-use weir_controller::routes::{Method, routes};
+use weir_controller::import::{SwitchAddress, import};
+use weir_controller::plan::{PriorityTraffic, desired_states};
+use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{Topology, build};
 use weir_controller::{PlanOptions, verify};
@@ -41,7 +41,7 @@ fn a_tutorials_topology_keeps_its_ports_addresses_and_order() {
     assert_eq!(it.links[2].delay.to_string(), "5ms");
     assert_eq!(it.links[3].delay.to_string(), "2ms", "a number is milliseconds");
     assert_eq!(warnings.len(), 3, "{warnings:?}");
-    let found = routes(&it, Method::Auto).unwrap();
+    let found = routes(&it, RoutingMethod::Auto).unwrap();
     assert_eq!(verify(&it, &found).unwrap().pairs, 2);
     let imported = import(TUTORIAL).unwrap().unwrap();
     assert_eq!(imported.runtime["s2"], "pod/s2-runtime.json");
@@ -54,8 +54,8 @@ fn p4_utils_files_are_told_apart_and_numbered_as_there() {
         "links": [["h1", "s1"], ["h2", "s2", {"delay": "3ms"}], ["s1", "s2", {"port1": 7, "bw": 5}]],
         "hosts": {"h1": {}, "h2": {}}, "switches": {"s1": {"grpc_port": 50000}, "s2": {}}}}"#;
     let imported = import(app).unwrap().unwrap();
-    assert_eq!(imported.places["s1"], SwitchPlace { grpc_port: 50_000, device_id: 1 });
-    assert_eq!(imported.places["s2"], SwitchPlace { grpc_port: 9560, device_id: 2 });
+    assert_eq!(imported.switch_addresses["s1"], SwitchAddress { grpc_port: 50_000, device_id: 1 });
+    assert_eq!(imported.switch_addresses["s2"], SwitchAddress { grpc_port: 9560, device_id: 2 });
     assert_eq!(imported.warnings, ["switch_node is Python's and not taken over"]);
     let it = build(&imported.topology).unwrap();
     assert_eq!(it.hosts[1].ip.to_string(), "10.2.2.2");
@@ -73,7 +73,7 @@ fn p4_utils_files_are_told_apart_and_numbered_as_there() {
                 {"source": "s1", "target": "h2", "node1": "s1", "node2": "h2", "port1": 1, "port2": 0,
                  "ip2": "10.4.2.2/24", "addr2": "00:00:0a:04:02:02", "delay": "1ms"}]}"#;
     let imported = import(graph).unwrap().unwrap();
-    assert_eq!(imported.places["s1"], SwitchPlace { grpc_port: 9561, device_id: 4 });
+    assert_eq!(imported.switch_addresses["s1"], SwitchAddress { grpc_port: 9561, device_id: 4 });
     let it = build(&imported.topology).unwrap();
     assert_eq!((it.hosts[0].switch_port, it.hosts[1].switch_port), (2, 1));
     assert_eq!((it.hosts[0].ip.to_string().as_str(), it.hosts[1].mac[4]), ("10.4.1.2", 2));
@@ -117,15 +117,16 @@ fn unsupported_values_are_refused_with_their_place() {
 fn a_plan_survives_conversion_to_runtime_json_and_back() {
     let index = Index::from_text(FNCC).unwrap();
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 4}").unwrap()).unwrap();
-    for method in [Method::Ecmp, Method::Trees] {
+    for method in [RoutingMethod::Ecmp, RoutingMethod::Trees] {
         let routes = routes(&topology, method).unwrap();
-        let options = PlanOptions::default().first(First { feedback: true, ..First::default() });
-        for (name, goal) in goals(&topology, &routes, &options, &index).unwrap() {
-            let entities: Vec<_> = goal.wanted().map(|it| it.entity.clone()).collect();
-            let file = RuntimeJson::of(&entities, &index, "a.p4info.txtpb", "a.json").unwrap();
+        let options = PlanOptions::default()
+            .prioritise(PriorityTraffic { feedback: true, ..PriorityTraffic::default() });
+        for (name, goal) in desired_states(&topology, &routes, &options, &index).unwrap() {
+            let entities: Vec<_> = goal.entities().map(|it| it.entity.clone()).collect();
+            let file = RuntimeJson::from_entities(&entities, &index, "a.p4info.txtpb", "a.json").unwrap();
             let text = serde_json::to_string(&file).unwrap();
-            let back = RuntimeJson::parse(&text).unwrap().goal(&index).unwrap();
-            let read: Vec<_> = back.wanted().map(|it| it.entity.clone()).collect();
+            let back = RuntimeJson::parse(&text).unwrap().desired_state(&index).unwrap();
+            let read: Vec<_> = back.entities().map(|it| it.entity.clone()).collect();
             assert_eq!(read, entities, "{name}");
         }
     }
@@ -138,7 +139,7 @@ fn a_runtime_json_is_checked_against_the_program() {
         let text =
             format!(r#"{{"target": "bmv2", "p4info": "", "bmv2_json": "", "table_entries": [{entry}]}}"#);
         RuntimeJson::parse(&text)
-            .and_then(|file| file.goal(&index))
+            .and_then(|file| file.desired_state(&index))
             .map(|goal| goal.len())
             .map_err(|e| e.to_string())
     };

@@ -5,20 +5,20 @@ use p4runtime::p4::v1::{TableEntry, Update, entity, field_match::FieldMatchType,
 use p4runtime::p4info::{Index, Object, parse};
 use p4runtime::value::to_u64;
 use std::collections::BTreeMap;
-use weir_controller::plan::First;
+use weir_controller::plan::PriorityTraffic;
+use weir_controller::pretty::update as update_in_words;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::routes::{Method, routes};
+use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::Topology;
-use weir_controller::words::update as update_in_words;
 use weir_controller::{PlanError, PlanOptions, plan};
 
-const FEEDBACK: First = First { short: false, feedback: true, weighted: 0 };
+const FEEDBACK: PriorityTraffic = PriorityTraffic { short_messages: false, feedback: true, weighted: 0 };
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
 const DART: &str = include_str!("../../../p4src/build/dart.p4info.txtpb");
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
 
 fn planned(topology: &Topology, options: &PlanOptions, index: &Index) -> BTreeMap<String, Vec<Update>> {
-    plan(topology, &routes(topology, Method::Auto).unwrap(), options, index).unwrap()
+    plan(topology, &routes(topology, RoutingMethod::Auto).unwrap(), options, index).unwrap()
 }
 
 fn entry(update: &Update) -> &TableEntry {
@@ -88,13 +88,13 @@ fn a_dumbbells_plan_reads_as_it_should() {
 fn members_come_before_the_prefixes_that_use_them() {
     let index = Index::from_text(HPCC).unwrap();
     let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}");
-    let options = PlanOptions::default().first(FEEDBACK);
+    let options = PlanOptions::default().prioritise(FEEDBACK);
     let lines: Vec<String> =
         planned(&topology, &options, &index)["s1"].iter().map(|u| text(&index, u)).collect();
     let at = |line: &str| {
         lines.iter().position(|l| l == line).unwrap_or_else(|| panic!("{line} not in {lines:#?}"))
     };
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let group = routes.switches[0].groups.keys().next().unwrap();
     assert!(
         at(&format!("member[group={group} index=0] member_port(port=2)"))
@@ -182,7 +182,7 @@ fn candidates_lead_to_the_other_switches_of_the_next_layer() {
 #[test]
 fn no_packet_is_deflected_to_a_switch_that_would_return_it() {
     let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps}");
-    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let of = |switch: &str, port| {
         weir_controller::deflect::candidates(&topology, &routes, topology.switch_named(switch).unwrap(), port)
     };
@@ -192,7 +192,7 @@ fn no_packet_is_deflected_to_a_switch_that_would_return_it() {
     assert_eq!(of("s9", 3), [1, 2, 4]);
     assert_eq!(of("s17", 2), [1, 3, 4]);
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 10Gbps}");
-    let only = weir_controller::routes::routes(&line, Method::Auto).unwrap();
+    let only = weir_controller::routes::routes(&line, RoutingMethod::Auto).unwrap();
     assert!(
         weir_controller::deflect::candidates(&line, &only, line.switch_named("s1").unwrap(), 2).is_empty()
     );
@@ -210,7 +210,7 @@ fn a_table_is_missed_only_where_it_is_needed() {
     let options = PlanOptions::default();
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
     let plan_of = |topology: &Topology, options: &PlanOptions, index: &Index| {
-        plan(topology, &routes(topology, Method::Auto).unwrap(), options, index)
+        plan(topology, &routes(topology, RoutingMethod::Auto).unwrap(), options, index)
     };
     assert!(plan_of(&line, &options, &without(HPCC, "tree_route")).is_ok());
     assert!(plan_of(&line, &options, &without(HPCC, "port_profile")).is_ok());
@@ -221,7 +221,7 @@ fn a_table_is_missed_only_where_it_is_needed() {
     assert_eq!(missing(&ring(), &options, "tree_route"), "the program has no table \"tree_route\"");
     assert_eq!(missing(&line, &options, "forward"), "the program has no table \"forward\"");
     assert_eq!(
-        missing(&line, &options.clone().first(FEEDBACK), "traffic_class"),
+        missing(&line, &options.clone().prioritise(FEEDBACK), "traffic_class"),
         "the program has no table \"traffic_class\""
     );
     let ecn = serde_yaml::from_str("{kmin: 1KB, kmax: 2KB, pmax: 1}").unwrap();
@@ -235,7 +235,7 @@ fn a_program_that_differs_is_refused_by_name() {
     let with = |change: fn(&mut p4runtime::p4::config::v1::P4Info)| {
         let mut info = parse(HPCC).unwrap();
         change(&mut info);
-        let routes = routes(&line, Method::Auto).unwrap();
+        let routes = routes(&line, RoutingMethod::Auto).unwrap();
         plan(&line, &routes, &PlanOptions::default(), &Index::new(info).unwrap()).unwrap_err().to_string()
     };
     let key = with(|info| {
@@ -265,7 +265,7 @@ fn a_bad_threshold_is_refused() {
     let line = fabric("{kind: dumbbell, switches: 2, senders: 1, receivers: 1}");
     let ecn = serde_yaml::from_str("{kmin: 3KB, kmax: 2KB, pmax: 1}").unwrap();
     let options = PlanOptions { ecn: Some(ecn), ..Default::default() };
-    let error = plan(&line, &routes(&line, Method::Auto).unwrap(), &options, &index).unwrap_err();
+    let error = plan(&line, &routes(&line, RoutingMethod::Auto).unwrap(), &options, &index).unwrap_err();
     assert!(matches!(error, PlanError::Ecn(_)), "{error}");
 }
 
@@ -274,7 +274,7 @@ fn a_bad_threshold_is_refused() {
 fn k16_is_planned_quickly() {
     let index = Index::from_text(FNCC).unwrap();
     let topology = fabric("{kind: fat-tree, k: 16}");
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let start = std::time::Instant::now();
     let plan = plan(&topology, &routes, &PlanOptions::default(), &index).unwrap();
     let took = start.elapsed();

@@ -8,10 +8,10 @@ use p4runtime::p4info::Index;
 use proptest::prelude::*;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
-use weir_controller::path::Lost;
-use weir_controller::plan::{Bmv2, decode, goals};
-use weir_controller::reconcile::{BASE, Goal, Identity, Step, canonical, difference, identity};
-use weir_controller::routes::{Hop, Method, Routes, reroute, routes};
+use weir_controller::path::PathError;
+use weir_controller::plan::{Bmv2, decode, desired_states};
+use weir_controller::reconcile::{BASE, DesiredState, Identity, Step, canonical, diff, identity};
+use weir_controller::routes::{NextHop, Routes, RoutingMethod, reroute, routes};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{LinkIx, Topology};
 use weir_controller::{PlanOptions, verify, verify_flood};
@@ -54,16 +54,13 @@ impl Fabric {
         Fabric { topology, index: Index::from_text(HPCC).unwrap(), models: BTreeMap::new() }
     }
 
-    fn goals(&self, routes: &Routes) -> BTreeMap<String, Goal> {
-        goals(&self.topology, routes, &PlanOptions::default(), &self.index).unwrap()
+    fn goals(&self, routes: &Routes) -> BTreeMap<String, DesiredState> {
+        desired_states(&self.topology, routes, &PlanOptions::default(), &self.index).unwrap()
     }
 
-    fn differences(&self, goals: &BTreeMap<String, Goal>) -> BTreeMap<String, Vec<Step>> {
+    fn differences(&self, goals: &BTreeMap<String, DesiredState>) -> BTreeMap<String, Vec<Step>> {
         let held = |name: &String| self.models.get(name).map(Model::held).unwrap_or_default();
-        goals
-            .iter()
-            .map(|(name, goal)| (name.clone(), difference(goal, &held(name), &self.index).steps))
-            .collect()
+        goals.iter().map(|(name, goal)| (name.clone(), diff(goal, &held(name), &self.index).steps)).collect()
     }
 
     /// Writes the difference rank by rank, the switches of a rank one after the other from `first` on, and looks at the
@@ -101,7 +98,7 @@ impl Fabric {
         let routes = self.routes();
         for (switch, it) in self.topology.switches.iter().zip(&routes.switches) {
             for (prefix, hop) in &it.forward {
-                if let Hop::Spread { group, size, .. } = hop {
+                if let NextHop::Ecmp { group, size, .. } = hop {
                     let members = it.groups.get(group).map_or(0, Vec::len);
                     assert!(
                         members >= usize::from(*size),
@@ -119,7 +116,7 @@ impl Fabric {
         for (&a, &b) in hosts.iter().flat_map(|a| hosts.iter().map(move |b| (a, b))).filter(|(a, b)| a != b) {
             for hash in (0..6).map(|i| PathHash(0x9e37_79b1u32.wrapping_mul(i + 1))) {
                 let path = routes.path(left, a, b, hash);
-                assert!(!matches!(path, Err(Lost::Loop(_))), "{path:?}");
+                assert!(!matches!(path, Err(PathError::Loop(_))), "{path:?}");
             }
         }
     }
@@ -150,14 +147,14 @@ proptest! {
         first in 0usize..50,
     ) {
         let mut it = Fabric::new(fabrics().swap_remove(which));
-        let base = routes(&it.topology, Method::Auto).unwrap();
+        let base = routes(&it.topology, RoutingMethod::Auto).unwrap();
         let whole = it.topology.clone();
         it.roll_out(&base, &whole, first, false);
         let mut now = base.clone();
         for seeds in failures.iter().chain([&Vec::new()]) {
             let down = some_links(&whole, seeds);
-            let left = whole.without(&down);
-            let next = reroute(&left, Method::Auto, &now).unwrap();
+            let left = whole.without_links(&down);
+            let next = reroute(&left, RoutingMethod::Auto, &now).unwrap();
             let proof = verify(&left, &next);
             prop_assert!(proof.is_ok(), "{proof:?}");
             it.roll_out(&next, &left, first, true);
@@ -176,8 +173,8 @@ proptest! {
     ) {
         let mut it = Fabric::new(fabric("{kind: fat-tree, k: 4}"));
         let other = Fabric::new(fabric("{kind: leaf-spine, leaves: 4, spines: 4, hosts_per_leaf: 2}"));
-        let base = routes(&it.topology, Method::Auto).unwrap();
-        let others = other.goals(&routes(&other.topology, Method::Trees).unwrap());
+        let base = routes(&it.topology, RoutingMethod::Auto).unwrap();
+        let others = other.goals(&routes(&other.topology, RoutingMethod::Trees).unwrap());
         let whole = it.topology.clone();
         it.roll_out(&base, &whole, 0, false);
         let model = it.models.get_mut("s1").unwrap();
@@ -186,7 +183,7 @@ proptest! {
             key.map(|key| model.0.remove(&key));
         }
         for seed in foreign {
-            let stranger = others["s2"].wanted().nth(seed % others["s2"].len()).unwrap().entity.clone();
+            let stranger = others["s2"].entities().nth(seed % others["s2"].len()).unwrap().entity.clone();
             model.0.insert(identity(&stranger).unwrap(), stranger);
         }
         it.roll_out(&base, &whole, 0, false);
@@ -204,19 +201,19 @@ fn tables_that_the_plan_does_not_know_are_left_alone() {
             r#"{{"target": "bmv2", "table_entries": [{{"table": "sojourn_mark", "default_action": true,
                 "action_name": "mark_above", "action_params": {{"ticks": {ticks}}}}}]}}"#
         );
-        let goal = RuntimeJson::parse(&json).unwrap().goal(&Index::from_text(OWN).unwrap()).unwrap();
-        goal.wanted().next().unwrap().entity.clone()
+        let goal = RuntimeJson::parse(&json).unwrap().desired_state(&Index::from_text(OWN).unwrap()).unwrap();
+        goal.entities().next().unwrap().entity.clone()
     };
     let mut fabric = Fabric { index: Index::from_text(OWN).unwrap(), ..Fabric::new(parallel()) };
-    let routes = routes(&fabric.topology, Method::Auto).unwrap();
+    let routes = routes(&fabric.topology, RoutingMethod::Auto).unwrap();
     let left = fabric.topology.clone();
     fabric.roll_out(&routes, &left, 0, false);
     let insert = Update { r#type: Type::Modify.into(), entity: Some(limit(7)) };
     fabric.models.values_mut().for_each(|model| model.write(&insert));
     let mut goals = fabric.goals(&routes);
     assert!(fabric.differences(&goals).values().all(Vec::is_empty));
-    let mut more = Goal::default();
-    more.want(BASE, limit(9));
+    let mut more = DesiredState::default();
+    more.insert(BASE, limit(9));
     goals.values_mut().for_each(|goal| goal.merge(&more));
     for steps in fabric.differences(&goals).values() {
         assert_eq!(steps.len(), 1);
@@ -227,7 +224,7 @@ fn tables_that_the_plan_does_not_know_are_left_alone() {
 #[test]
 fn nothing_is_written_when_nothing_differs() {
     let mut it = Fabric::new(fabric("{kind: fat-tree, k: 4}"));
-    let base = routes(&it.topology, Method::Auto).unwrap();
+    let base = routes(&it.topology, RoutingMethod::Auto).unwrap();
     let whole = it.topology.clone();
     assert!(it.roll_out(&base, &whole, 0, false) > 0);
     assert_eq!(it.roll_out(&base, &whole, 0, false), 0);
@@ -237,10 +234,10 @@ fn nothing_is_written_when_nothing_differs() {
 fn a_fabric_in_two_parts_is_proved_part_by_part() {
     let topology = fabric("{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}");
     let down = some_links(&topology, &[0, 1]);
-    let left = topology.without(&down);
-    for method in [Method::Ecmp, Method::Trees] {
+    let left = topology.without_links(&down);
+    for method in [RoutingMethod::Ecmp, RoutingMethod::Trees] {
         let routes = reroute(&left, method, &routes(&topology, method).unwrap()).unwrap();
         let proof = verify(&left, &routes).unwrap();
-        assert_eq!((proof.pairs, proof.parted), (4, 8), "{method:?}");
+        assert_eq!((proof.pairs, proof.partitioned_pairs), (4, 8), "{method:?}");
     }
 }

@@ -5,10 +5,10 @@ use std::collections::BTreeSet;
 use std::ops::AddAssign;
 use std::time::{Duration, Instant};
 use weir_controller::hash::{FiveTuple, PathHash, UDP};
-use weir_controller::routes::{Hop, Method, RouteError, Routes, routes};
+use weir_controller::routes::{NextHop, RouteError, Routes, RoutingMethod, routes};
 use weir_controller::topology::{Prefix, SwitchIx, Topology};
-use weir_controller::verify::{Fault, verify};
-use weir_controller::{BaseRtt, path::Lost};
+use weir_controller::verify::{RouteFault, verify};
+use weir_controller::{BaseRtt, path::PathError};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Every pair under these hashes, by following the tables packet by packet: an independent check of `verify`.
@@ -29,8 +29,8 @@ fn follow(topology: &Topology, routes: &Routes, hashes: impl Iterator<Item = u32
 fn ecmp_is_proved_on_every_kind() {
     for yaml in CLOS {
         let topology = fabric(yaml);
-        let routes = routes(&topology, Method::Auto).unwrap();
-        assert_eq!(routes.method, Method::Ecmp, "{yaml}");
+        let routes = routes(&topology, RoutingMethod::Auto).unwrap();
+        assert_eq!(routes.method, RoutingMethod::Ecmp, "{yaml}");
         let proof = verify(&topology, &routes).unwrap();
         let hosts = topology.hosts.len() as u64;
         assert_eq!(proof.pairs, hosts * (hosts - 1));
@@ -43,17 +43,17 @@ fn ecmp_is_proved_on_every_kind() {
 #[test]
 fn the_proof_counts_the_pairs_and_paths_of_a_fat_tree() {
     let topology = fabric("{kind: fat-tree, k: 4}");
-    let proof = verify(&topology, &routes(&topology, Method::Ecmp).unwrap()).unwrap();
+    let proof = verify(&topology, &routes(&topology, RoutingMethod::Ecmp).unwrap()).unwrap();
     // 8 racks: 28 pairs: 4 in the same pod, with 2 paths each, and 24 with 4.
     assert_eq!((proof.pairs, proof.class_pairs), (240, 28));
     assert_eq!(proof.paths, 4 * 2 + 24 * 4);
-    assert_eq!((proof.widest, proof.longest), (4, 5));
+    assert_eq!((proof.max_paths_per_pair, proof.max_path_len), (4, 5));
 }
 
 #[test]
 fn all_paths_of_a_fat_tree_are_used_by_flows_that_differ_in_one_port() {
     let topology = fabric("{kind: fat-tree, k: 8}");
-    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let (src, dst) = (topology.hosts[0].ip, topology.hosts[127].ip);
     let mut cores = std::collections::BTreeMap::<SwitchIx, u32>::new();
     const FLOWS: u32 = 1600;
@@ -70,26 +70,26 @@ fn all_paths_of_a_fat_tree_are_used_by_flows_that_differ_in_one_port() {
 #[test]
 fn groups_are_shared_and_prefixes_are_racks() {
     let topology = fabric("{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 3}");
-    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let leaf = &routes.switches[0];
     assert_eq!(leaf.groups.values().collect::<Vec<_>>(), [&vec![4, 5]]);
     let rack = topology.switches[1].rack.unwrap();
     let group = *leaf.groups.keys().next().unwrap();
-    assert_eq!(leaf.forward[&rack], Hop::Spread { group, size: 2, slice: 0 });
+    assert_eq!(leaf.forward[&rack], NextHop::Ecmp { group, size: 2, slice: 0 });
     assert_eq!(leaf.forward.len(), 3 + 3);
     let local = Prefix::host(topology.hosts[0].ip);
-    assert_eq!(leaf.forward[&local], Hop::Deliver { port: 1, mac: topology.hosts[0].mac });
+    assert_eq!(leaf.forward[&local], NextHop::Deliver { port: 1, mac: topology.hosts[0].mac });
     let tree = fabric("{kind: fat-tree, k: 4}");
-    let routes = weir_controller::routes(&tree, Method::Ecmp).unwrap();
+    let routes = weir_controller::routes(&tree, RoutingMethod::Ecmp).unwrap();
     let slice = |s: usize, to: usize| routes.switches[s].forward[&tree.switches[to].rack.unwrap()];
-    assert!(matches!(slice(0, 7), Hop::Spread { slice: 0, .. }));
-    assert!(matches!(slice(8, 7), Hop::Spread { slice: 16, .. }));
+    assert!(matches!(slice(0, 7), NextHop::Ecmp { slice: 0, .. }));
+    assert!(matches!(slice(8, 7), NextHop::Ecmp { slice: 16, .. }));
 }
 
 #[test]
 fn parallel_links_are_used_and_symmetric() {
     let topology = parallel();
-    let routes = routes(&topology, Method::Ecmp).unwrap();
+    let routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let hashes = (0..64u32).map(|i| i.wrapping_mul(0x9e37_79b1));
     follow(&topology, &routes, hashes.clone());
     let links: BTreeSet<_> = hashes
@@ -104,13 +104,13 @@ fn parallel_links_are_used_and_symmetric() {
 #[test]
 fn a_ring_gets_trees_because_ecmp_cannot_be_symmetric_there() {
     let topology = ring();
-    let error = routes(&topology, Method::Ecmp).unwrap_err();
+    let error = routes(&topology, RoutingMethod::Ecmp).unwrap_err();
     let RouteError::NotSymmetric(violation) = &error;
     assert!(violation.hash.is_some(), "a hash that shows it");
-    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(matches!(violation.fault, RouteFault::Asymmetric { .. }), "{violation}");
     assert!(error.to_string().starts_with("ECMP is not symmetric on this topology, use trees: h"), "{error}");
-    let auto = routes(&topology, Method::Auto).unwrap();
-    assert_eq!(auto.method, Method::Trees);
+    let auto = routes(&topology, RoutingMethod::Auto).unwrap();
+    assert_eq!(auto.method, RoutingMethod::Trees);
     verify(&topology, &auto).unwrap();
     follow(&topology, &auto, 0..24);
 }
@@ -119,7 +119,7 @@ fn a_ring_gets_trees_because_ecmp_cannot_be_symmetric_there() {
 fn every_kind_gets_symmetric_routes() {
     for yaml in DIRECT {
         let topology = fabric(yaml);
-        let routes = routes(&topology, Method::Auto).unwrap();
+        let routes = routes(&topology, RoutingMethod::Auto).unwrap();
         let proof = verify(&topology, &routes).unwrap_or_else(|faults| panic!("{yaml}: {}", faults[0]));
         let hosts = topology.hosts.len() as u64;
         assert_eq!(proof.pairs, hosts * (hosts - 1), "{yaml}");
@@ -131,21 +131,21 @@ fn every_kind_gets_symmetric_routes() {
 fn trees_make_random_graphs_symmetric() {
     for seed in 0..6 {
         let topology = random(20, 4, seed);
-        let trees = routes(&topology, Method::Trees).unwrap();
+        let trees = routes(&topology, RoutingMethod::Trees).unwrap();
         let proof = verify(&topology, &trees).unwrap();
-        assert!(proof.widest > 1, "one tree only");
+        assert!(proof.max_paths_per_pair > 1, "one tree only");
         follow(&topology, &trees, 0..16);
-        verify(&topology, &routes(&topology, Method::Auto).unwrap()).unwrap();
+        verify(&topology, &routes(&topology, RoutingMethod::Auto).unwrap()).unwrap();
     }
 }
 
 #[test]
 fn trees_of_a_fat_tree_are_its_cores() {
     let topology = fabric("{kind: fat-tree, k: 4}");
-    let trees = routes(&topology, Method::Trees).unwrap();
-    assert_eq!(trees.switches[0].forward[&topology.fabric], Hop::Trees { count: 4 });
+    let trees = routes(&topology, RoutingMethod::Trees).unwrap();
+    assert_eq!(trees.switches[0].forward[&topology.fabric], NextHop::Trees { count: 4 });
     let proof = verify(&topology, &trees).unwrap();
-    assert_eq!((proof.widest, proof.longest), (4, 5));
+    assert_eq!((proof.max_paths_per_pair, proof.max_path_len), (4, 5));
     let ends = (topology.host_named("h1").unwrap(), topology.host_named("h16").unwrap());
     let core = |h| trees.path(&topology, ends.0, ends.1, PathHash(h)).unwrap().hops[2].switch;
     assert_eq!((0..4).map(core).collect::<BTreeSet<_>>().len(), 4);
@@ -159,23 +159,23 @@ fn a_lone_far_switch_does_not_leave_one_tree_only() {
           [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5],
            [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s6], [s6, s1]]}",
     );
-    let trees = routes(&topology, Method::Trees).unwrap();
-    assert!(verify(&topology, &trees).unwrap().widest > 1);
+    let trees = routes(&topology, RoutingMethod::Trees).unwrap();
+    assert!(verify(&topology, &trees).unwrap().max_paths_per_pair > 1);
 }
 
 #[test]
 fn trees_fit_their_table() {
     let topology = fabric("{kind: leaf-spine, leaves: 10, spines: 16, hosts_per_leaf: 120}");
-    let trees = routes(&topology, Method::Trees).unwrap();
-    let most = trees.switches.iter().map(|s| s.trees.iter().map(|t| t.len()).sum::<usize>()).max().unwrap();
-    assert_eq!(trees.switches[0].forward[&topology.fabric], Hop::Trees { count: 13 });
-    assert!(most <= 16384, "{most} entries");
+    let trees = routes(&topology, RoutingMethod::Trees).unwrap();
+    let max = trees.switches.iter().map(|s| s.trees.iter().map(|t| t.len()).sum::<usize>()).max().unwrap();
+    assert_eq!(trees.switches[0].forward[&topology.fabric], NextHop::Trees { count: 13 });
+    assert!(max <= 16384, "{max} entries");
 }
 
 /// Breaks the routes of a fat-tree by hand and returns the first violation.
 fn broken(harm: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violation {
     let topology = fabric("{kind: fat-tree, k: 4}");
-    let mut routes = routes(&topology, Method::Ecmp).unwrap();
+    let mut routes = routes(&topology, RoutingMethod::Ecmp).unwrap();
     harm(&topology, &mut routes);
     let mut violations = verify(&topology, &routes).unwrap_err();
     let violation = violations.swap_remove(0);
@@ -193,7 +193,7 @@ fn broken(harm: impl FnOnce(&Topology, &mut Routes)) -> weir_controller::Violati
 fn a_group_in_another_order_is_found() {
     let violation =
         broken(|_, routes| routes.switches[3].groups.values_mut().for_each(|ports| ports.reverse()));
-    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(matches!(violation.fault, RouteFault::Asymmetric { .. }), "{violation}");
     assert!(violation.to_string().contains("its ACK leaves that path at s4 by port"), "{violation}");
 }
 
@@ -201,11 +201,11 @@ fn a_group_in_another_order_is_found() {
 fn another_slice_on_one_switch_is_found() {
     let violation = broken(|topology, routes| {
         let rack = topology.switches[0].rack.unwrap();
-        if let Some(Hop::Spread { slice, .. }) = routes.switches[7].forward.get_mut(&rack) {
+        if let Some(NextHop::Ecmp { slice, .. }) = routes.switches[7].forward.get_mut(&rack) {
             *slice = 8;
         }
     });
-    assert!(matches!(violation.fault, Fault::Parts { .. }), "{violation}");
+    assert!(matches!(violation.fault, RouteFault::Asymmetric { .. }), "{violation}");
     assert!(violation.hash.is_some());
 }
 
@@ -214,31 +214,43 @@ fn a_missing_route_member_or_port_is_found() {
     let gone = broken(|t, routes| {
         routes.switches[16].forward.remove(&t.switches[7].rack.unwrap());
     });
-    assert!(matches!(&gone.fault, Fault::Lost { lost: Lost::NoRoute(at), .. } if at == "s17"), "{gone}");
+    assert!(
+        matches!(&gone.fault, RouteFault::Undelivered { lost: PathError::NoRoute(at), .. } if at == "s17"),
+        "{gone}"
+    );
     let member = broken(|_, routes| {
         routes.switches[0].groups.values_mut().next().unwrap().pop();
     });
-    assert!(matches!(&member.fault, Fault::Lost { lost: Lost::NoRoute(at), .. } if at == "s1"), "{member}");
+    assert!(
+        matches!(&member.fault, RouteFault::Undelivered { lost: PathError::NoRoute(at), .. } if at == "s1"),
+        "{member}"
+    );
     let port = broken(|t, routes| {
-        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), Hop::Via { port: 77 });
+        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), NextHop::Via { port: 77 });
     });
-    assert!(matches!(&port.fault, Fault::Lost { lost: Lost::Astray { port: 77, .. }, .. }), "{port}");
+    assert!(
+        matches!(&port.fault, RouteFault::Undelivered { lost: PathError::WrongPort { port: 77, .. }, .. }),
+        "{port}"
+    );
 }
 
 #[test]
 fn a_loop_is_found() {
     let violation = broken(|t, routes| {
         // The core sends the last rack's packets to the wrong pod, which sends them up again.
-        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), Hop::Via { port: 1 });
+        routes.switches[16].forward.insert(t.switches[7].rack.unwrap(), NextHop::Via { port: 1 });
     });
-    assert!(matches!(&violation.fault, Fault::Lost { lost: Lost::Loop(_), .. }), "{violation}");
+    assert!(
+        matches!(&violation.fault, RouteFault::Undelivered { lost: PathError::Loop(_), .. }),
+        "{violation}"
+    );
 }
 
 #[test]
 fn a_route_for_one_host_only_is_found() {
     // A longer prefix on one switch takes one host of a rack out of its class.
     let violation = broken(|t, routes| {
-        routes.switches[16].forward.insert(Prefix::host(t.hosts[15].ip), Hop::Via { port: 1 });
+        routes.switches[16].forward.insert(Prefix::host(t.hosts[15].ip), NextHop::Via { port: 1 });
     });
     assert_eq!(violation.dst, "h16");
 }
@@ -246,7 +258,7 @@ fn a_route_for_one_host_only_is_found() {
 #[test]
 fn a_host_that_is_not_delivered_to_is_found() {
     let wrong_mac = broken(|t, routes| {
-        let hop = Hop::Deliver { port: 1, mac: [9; 6] };
+        let hop = NextHop::Deliver { port: 1, mac: [9; 6] };
         routes.switches[0].forward.insert(Prefix::host(t.hosts[0].ip), hop);
     });
     assert_eq!(wrong_mac.to_string(), "h2 to h1: s1 does not deliver to it");
@@ -284,7 +296,7 @@ fn verify_misses_nothing_that_trying_finds() {
             1 => parallel(),
             _ => ring(),
         };
-        let mut routes = routes(&topology, Method::Auto).unwrap();
+        let mut routes = routes(&topology, RoutingMethod::Auto).unwrap();
         let at = draw(routes.switches.len());
         let ports = topology.switches[at].ports().count();
         let it = &mut routes.switches[at];
@@ -293,7 +305,7 @@ fn verify_misses_nothing_that_trying_finds() {
             1 => it.groups.values_mut().for_each(|all| all[0] = 1 + draw(ports) as u16),
             2 => {
                 if let Some(hop) = it.forward.values_mut().nth(draw(4)) {
-                    *hop = Hop::Via { port: 1 + draw(ports) as u16 };
+                    *hop = NextHop::Via { port: 1 + draw(ports) as u16 };
                 }
             }
             3 => it.trees.iter_mut().take(1).for_each(|tree| {
@@ -301,7 +313,7 @@ fn verify_misses_nothing_that_trying_finds() {
             }),
             _ => {
                 let prefix = Prefix::host(topology.hosts[draw(topology.hosts.len())].ip);
-                it.forward.insert(prefix, Hop::Via { port: 1 + draw(ports) as u16 });
+                it.forward.insert(prefix, NextHop::Via { port: 1 + draw(ports) as u16 });
             }
         }
         let proved = verify(&topology, &routes);
@@ -324,9 +336,9 @@ fn routes_pass_a_switch_that_is_avoided_only_where_they_must() {
     for topology in rings {
         for avoided in topology.switch_ixs() {
             let around = topology.neighbours(avoided).map(|it| it.link).collect();
-            let islands = topology.without(&around).islands();
+            let islands = topology.without_links(&around).islands();
             let topology = topology.clone().avoiding(&BTreeSet::from([avoided]));
-            let routes = routes(&topology, Method::Auto).unwrap();
+            let routes = routes(&topology, RoutingMethod::Auto).unwrap();
             verify(&topology, &routes).unwrap();
             for (a, b) in topology.host_ixs().flat_map(|a| topology.host_ixs().map(move |b| (a, b))) {
                 let (from, to) = (topology.host(a).switch, topology.host(b).switch);
@@ -352,12 +364,12 @@ fn base_rtt_is_the_hpcc_simulators() {
     // each.
     let payload = Bytes::new(1000);
     let topology = fabric("{kind: fat-tree, k: 4, rate: 100Gbps, fabric_rate: 400Gbps, delay: 1us}");
-    let rtt = BaseRtt::new(&topology, &routes(&topology, Method::Auto).unwrap(), payload);
+    let rtt = BaseRtt::new(&topology, &routes(&topology, RoutingMethod::Auto).unwrap(), payload);
     assert_eq!(rtt.max(&topology), Time::from_ns(12_240));
     let host = |name| topology.host_named(name).unwrap();
     assert_eq!(rtt.pair(&topology, host("h1"), host("h16")), Time::from_ns(12_240));
     assert_eq!(rtt.pair(&topology, host("h1"), host("h2")), Time::from_ns(4_160));
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let path = routes.path(&topology, host("h1"), host("h16"), PathHash(1)).unwrap();
     assert_eq!(path.base_rtt(&topology, payload), Time::from_ns(12_240));
     assert_eq!(path.bottleneck(&topology), Bandwidth::from_gbps(100));
@@ -369,7 +381,7 @@ fn base_rtt_takes_the_longest_of_a_pairs_paths() {
         "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s4], delay: 1us, links:
           [[h1, s1], [h2, s2], [s1, s3], {a: s1, b: s4, delay: 5us}, [s2, s3], [s2, s4]]}",
     );
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let rtt = BaseRtt::new(&topology, &routes, Bytes::ZERO);
     assert_eq!(rtt.max(&topology), Time::from_us(2 * (1 + 5 + 1 + 1)));
 }
@@ -379,10 +391,10 @@ fn base_rtt_takes_the_longest_of_a_pairs_paths() {
 fn k16_is_routed_and_proved_quickly() {
     let start = Instant::now();
     let topology = fabric("{kind: fat-tree, k: 16}");
-    let routes = routes(&topology, Method::Auto).unwrap();
+    let routes = routes(&topology, RoutingMethod::Auto).unwrap();
     let proof = verify(&topology, &routes).unwrap();
     assert_eq!((proof.pairs, proof.class_pairs), (1024 * 1023, 128 * 127 / 2));
-    assert_eq!((proof.widest, proof.longest), (64, 5));
+    assert_eq!((proof.max_paths_per_pair, proof.max_path_len), (64, 5));
     let rtt = BaseRtt::new(&topology, &routes, Bytes::new(1000));
     assert_eq!(rtt.max(&topology), Time::from_ns(12_000 + 6 * 80));
     assert!(start.elapsed() < Duration::from_secs(20), "{:?}", start.elapsed());

@@ -4,16 +4,16 @@
 use crate::common::fabric;
 use bfruntime::bfrt_proto::{Entity, TableEntry, entity};
 use bfruntime::server::{FIXED_TABLES, Tables};
-use bfruntime::{Info, Translator};
+use bfruntime::{BfrtInfo, Translator};
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
-use weir_controller::plan::{Chip, First, PortMap, TargetConfig, Tofino, decode, goals};
+use weir_controller::plan::{Chip, PortMap, PriorityTraffic, TargetConfig, Tofino, decode, desired_states};
+use weir_controller::pretty;
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::reconcile::{self, difference};
-use weir_controller::routes::{Method, Routes, routes};
+use weir_controller::reconcile::{self, diff};
+use weir_controller::routes::{Routes, RoutingMethod, routes};
 use weir_controller::topology::Topology;
-use weir_controller::words;
 use weir_controller::{PlanError, PlanOptions, plan, verify, verify_flood};
 use weir_units::Bytes;
 
@@ -28,8 +28,8 @@ const PROGRAMS: [(&str, &[u8]); 5] =
 const DUMBBELL: &str = "{kind: dumbbell, switches: 3, senders: 3, receivers: 2, rate: 100Gbps}";
 const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
 
-fn info(json: &[u8]) -> Info {
-    Info::parse(json).unwrap().joined(&Info::parse(FIXED_TABLES).unwrap()).unwrap()
+fn info(json: &[u8]) -> BfrtInfo {
+    BfrtInfo::parse(json).unwrap().merged(&BfrtInfo::parse(FIXED_TABLES).unwrap()).unwrap()
 }
 
 fn bytes(kb: u64) -> Bytes {
@@ -43,7 +43,7 @@ fn options() -> PlanOptions {
         DeflectionConfig { threshold: bytes(15), per: None, at_hosts: false, lifetime: 10_000, tokens: 1 };
     let target = TargetConfig::Tofino(Tofino::default());
     let options = PlanOptions { ecn: Some(ecn), deflection: Some(deflection), target, ..Default::default() };
-    options.first(First { short: false, feedback: true, weighted: 0 })
+    options.prioritise(PriorityTraffic { short_messages: false, feedback: true, weighted: 0 })
 }
 
 /// The switches of a fabric, each with tables in memory.
@@ -64,7 +64,7 @@ impl World {
         World { topology, index, options, switches }
     }
 
-    fn routes(&self, method: Method) -> Routes {
+    fn routes(&self, method: RoutingMethod) -> Routes {
         routes(&self.topology, method).unwrap()
     }
 
@@ -72,7 +72,7 @@ impl World {
         let tables = self.switches.get_mut(switch).unwrap();
         let info = tables.info().clone();
         for update in updates {
-            let words = || words::update(update, &self.index);
+            let words = || pretty::update(update, &self.index);
             for update in Translator::new(&info).update(update).unwrap_or_else(|e| panic!("{}: {e}", words()))
             {
                 tables.write(&update).unwrap_or_else(|e| panic!("{switch}: {}: {}", words(), e.message));
@@ -83,7 +83,7 @@ impl World {
     fn held(&self, switch: &str) -> Vec<p4runtime::p4::v1::Entity> {
         let tables = &self.switches[switch];
         let translator = Translator::new(tables.info());
-        let asked = translator.everything();
+        let asked = translator.read_all_entities();
         let read: Vec<TableEntry> = asked
             .iter()
             .flat_map(|entity| tables.read(entity).unwrap())
@@ -109,8 +109,11 @@ impl World {
 #[test]
 fn every_program_takes_the_plan_and_what_it_holds_routes_every_pair() {
     for (program, json) in PROGRAMS {
-        for (yaml, method) in [(DUMBBELL, Method::Ecmp), (FAT_TREE, Method::Ecmp), (FAT_TREE, Method::Trees)]
-        {
+        for (yaml, method) in [
+            (DUMBBELL, RoutingMethod::Ecmp),
+            (FAT_TREE, RoutingMethod::Ecmp),
+            (FAT_TREE, RoutingMethod::Trees),
+        ] {
             let mut it = World::new(json, yaml, options());
             let routes = it.routes(method);
             let planned = it.planned(&routes);
@@ -123,9 +126,9 @@ fn every_program_takes_the_plan_and_what_it_holds_routes_every_pair() {
             assert_eq!(proof.pairs, hosts * (hosts - 1), "{program} on {yaml}");
             verify_flood(&it.topology, &held).unwrap_or_else(|all| panic!("{program}: {}", all[0]));
             // The same plan once more changes nothing.
-            for (switch, goal) in goals(&it.topology, &routes, &it.options, &it.index).unwrap() {
-                let left = difference(&goal, &it.held(&switch), &it.index).steps;
-                let left: Vec<_> = left.iter().map(|step| words::update(&step.update, &it.index)).collect();
+            for (switch, goal) in desired_states(&it.topology, &routes, &it.options, &it.index).unwrap() {
+                let left = diff(&goal, &it.held(&switch), &it.index).steps;
+                let left: Vec<_> = left.iter().map(|step| pretty::update(&step.update, &it.index)).collect();
                 assert!(left.is_empty(), "{program}, {switch}: {left:#?}");
             }
         }
@@ -136,10 +139,10 @@ fn every_program_takes_the_plan_and_what_it_holds_routes_every_pair() {
 #[test]
 fn a_changed_entry_is_found() {
     let mut it = World::new(PROGRAMS[4].1, FAT_TREE, options());
-    let planned = it.planned(&it.routes(Method::Ecmp));
+    let planned = it.planned(&it.routes(RoutingMethod::Ecmp));
     for (switch, updates) in &planned {
         let kept = updates.iter().filter(|update| {
-            let words = words::update(update, &it.index);
+            let words = pretty::update(update, &it.index);
             switch != "s1" || !words.contains("member[") || !words.contains("index=1]")
         });
         let kept: Vec<Update> = kept.cloned().collect();
@@ -156,7 +159,7 @@ fn a_copy_to_a_strange_port_is_found() {
     use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
     use p4runtime::p4::v1::{Replica, entity::Entity as Kind, replica::PortKind};
     let mut it = World::new(PROGRAMS[0].1, DUMBBELL, options());
-    let mut planned = it.planned(&it.routes(Method::Ecmp));
+    let mut planned = it.planned(&it.routes(RoutingMethod::Ecmp));
     let first = planned.get_mut("s1").unwrap()[0].entity.as_mut().unwrap().entity.as_mut().unwrap();
     let Kind::PacketReplicationEngineEntry(group) = first else { panic!("{first:?}") };
     let Some(Pre::MulticastGroupEntry(group)) = &mut group.r#type else { panic!("{group:?}") };
@@ -174,18 +177,18 @@ fn a_changed_plan_is_reached_by_its_difference() {
     let mut it = World::new(PROGRAMS[4].1, FAT_TREE, options());
     let bare = PlanOptions { target: it.options.target.clone(), ..PlanOptions::default() };
     for (method, options) in [
-        (Method::Ecmp, options()),
-        (Method::Trees, options()),
-        (Method::Ecmp, bare.clone()),
-        (Method::Ecmp, options()),
+        (RoutingMethod::Ecmp, options()),
+        (RoutingMethod::Trees, options()),
+        (RoutingMethod::Ecmp, bare.clone()),
+        (RoutingMethod::Ecmp, options()),
     ] {
         it.options = options;
         let routes = it.routes(method);
-        for (switch, goal) in goals(&it.topology, &routes, &it.options, &it.index).unwrap() {
-            let steps = difference(&goal, &it.held(&switch), &it.index).steps;
+        for (switch, goal) in desired_states(&it.topology, &routes, &it.options, &it.index).unwrap() {
+            let steps = diff(&goal, &it.held(&switch), &it.index).steps;
             let updates: Vec<Update> = steps.into_iter().map(|step| step.update).collect();
             it.write(&switch, &updates);
-            assert_eq!(difference(&goal, &it.held(&switch), &it.index).steps, []);
+            assert_eq!(diff(&goal, &it.held(&switch), &it.index).steps, []);
         }
         verify(&it.topology, &it.decoded()).unwrap();
     }
@@ -193,8 +196,8 @@ fn a_changed_plan_is_reached_by_its_difference() {
 
 fn lines(program: usize, yaml: &str, options: PlanOptions, switch: &str) -> Vec<String> {
     let it = World::new(PROGRAMS[program].1, yaml, options);
-    let planned = it.planned(&it.routes(Method::Auto));
-    planned[switch].iter().map(|update| words::update(update, &it.index)).collect()
+    let planned = it.planned(&it.routes(RoutingMethod::Auto));
+    planned[switch].iter().map(|update| pretty::update(update, &it.index)).collect()
 }
 
 fn has(lines: &[String], wanted: &str) {
@@ -253,7 +256,7 @@ fn ports_are_what_the_chip_and_the_map_say() {
 
     let refused = |program: usize, tofino: Tofino| -> PlanError {
         let it = World::new(PROGRAMS[program].1, DUMBBELL, with(tofino));
-        plan(&it.topology, &it.routes(Method::Auto), &it.options, &it.index).unwrap_err()
+        plan(&it.topology, &it.routes(RoutingMethod::Auto), &it.options, &it.index).unwrap_err()
     };
     // 20 and 140 are on two pipes, which matters where a register belongs to all ports.
     assert!(refused(2, mapped.clone()).to_string().contains("\"s2\": ports 1 and 2 are on different pipes"));
@@ -277,7 +280,7 @@ fn ports_are_what_the_chip_and_the_map_say() {
 fn what_tofino_cannot_hold_is_refused() {
     let refused = |options: PlanOptions| {
         let it = World::new(PROGRAMS[4].1, FAT_TREE, options);
-        plan(&it.topology, &it.routes(Method::Auto), &it.options, &it.index)
+        plan(&it.topology, &it.routes(RoutingMethod::Auto), &it.options, &it.index)
             .map(|_| ())
             .unwrap_err()
             .to_string()
@@ -295,8 +298,8 @@ fn what_tofino_cannot_hold_is_refused() {
 #[test]
 fn goals_and_plans_hold_the_same() {
     let mut it = World::new(PROGRAMS[3].1, DUMBBELL, options());
-    let routes = it.routes(Method::Auto);
-    let goals = goals(&it.topology, &routes, &it.options, &it.index).unwrap();
+    let routes = it.routes(RoutingMethod::Auto);
+    let goals = desired_states(&it.topology, &routes, &it.options, &it.index).unwrap();
     let plans = it.planned(&routes);
     for (switch, goal) in &goals {
         assert_eq!(goal.len(), plans[switch].len());

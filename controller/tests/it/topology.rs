@@ -1,7 +1,7 @@
 //! Topology files: what they become, and how bad ones are refused.
 
 use std::collections::HashSet;
-use weir_controller::topology::{CPU_PORT, Node, Place, SwitchIx, Topology, TopologySpec, build};
+use weir_controller::topology::{CPU_PORT, Location, Node, SwitchIx, Topology, TopologySpec, build};
 use weir_units::{Bandwidth, Time};
 
 fn spec(yaml: &str) -> TopologySpec {
@@ -46,7 +46,7 @@ fn fat_tree_has_its_counts_and_tiers() {
     let addresses: HashSet<_> = t.hosts.iter().map(|h| h.ip).collect();
     assert_eq!(addresses.len(), 1024);
     assert_eq!(t.hosts[1023].ip.to_string(), "10.0.128.8");
-    assert!(t.switches.iter().enumerate().all(|(i, s)| usize::from(s.wire_id) == i + 1));
+    assert!(t.switches.iter().enumerate().all(|(i, s)| usize::from(s.switch_id) == i + 1));
 }
 
 #[test]
@@ -225,5 +225,5 @@ fn counts_have_limits_that_are_checked_before_anything_is_built() {
 #[test]
 fn an_error_has_its_place_as_data() {
     let error = build(&spec("{kind: custom, hosts: [h1], switches: [s1], links: [[h1, s9]]}")).unwrap_err();
-    assert_eq!(error.place, Place::Link(1));
+    assert_eq!(error.place, Location::Link(1));
 }

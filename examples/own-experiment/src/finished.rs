@@ -1,6 +1,6 @@
 //! A section in the report: how many flows have finished.
 
-use weir::report::chart::{Axis, Chart, Line, Names, Unit};
+use weir::report::chart::{Axis, Chart, Line, LegendPlacement, Unit};
 use weir::report::figures::{Figure, Layout, Section};
 use weir_experiment::results::Results;
 
@@ -24,7 +24,7 @@ pub fn section(results: &Results) -> Option<Section> {
         y: Axis::from_zero("finished flows", most as f64),
         lines,
         marks: Vec::new(),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     let figure =
         Figure { file: "finished".into(), title: String::new(), layout: Layout::Full, picture: chart.into() };

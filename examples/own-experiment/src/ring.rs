@@ -5,7 +5,7 @@ use serde_with::serde_as;
 use weir_controller::topology::{AsText, Custom, LinkSpec};
 use weir_experiment::schemars::{self, JsonSchema};
 use weir_experiment::topologies::TopologyKind;
-use weir_experiment::workload::Wrong;
+use weir_experiment::workload::InvalidKey;
 use weir_units::{Bandwidth, Time};
 
 /// Switches in a ring, the same number of hosts on each. The fields are the keys in an experiment file.
@@ -25,10 +25,10 @@ impl TopologyKind for Ring {
     const KIND: &'static str = "ring";
     const ABOUT: &'static str = "switches in a ring, hosts on each";
 
-    fn fabric(&self) -> Result<Custom, Wrong> {
+    fn build(&self) -> Result<Custom, InvalidKey> {
         let Ring { switches, hosts_per_switch, rate, delay } = *self;
         if switches < 3 {
-            return Err(Wrong::new("switches", format!("a ring has three or more, not {switches}")));
+            return Err(InvalidKey::new("switches", format!("a ring has three or more, not {switches}")));
         }
         let host = |n: u64| format!("h{}", n + 1);
         let switch = |n: u64| format!("s{}", n % switches + 1);

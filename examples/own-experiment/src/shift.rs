@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::collections::VecDeque;
 use weir_controller::topology::{AsText, HostIx};
-use weir_experiment::workload::{Arrival, Ended, Fabric, Flows, Source, Workload, Wrong};
+use weir_experiment::workload::{Arrival, FlowEnd, WorkloadContext, Flows, FlowSource, Workload, InvalidKey};
 use weir_experiment::schemars::{self, JsonSchema};
 use weir_units::{Bytes, Time};
 
@@ -35,10 +35,10 @@ impl Workload for Shift {
         vec![&mut self.start]
     }
 
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let hosts = fabric.hosts("hosts", None)?;
         if self.by % hosts.len() == 0 {
-            return Err(Wrong::new(
+            return Err(InvalidKey::new(
                 "by",
                 format!("{} of {} hosts leads back to the sender", self.by, hosts.len()),
             ));
@@ -64,23 +64,23 @@ struct Shifts {
     ready: VecDeque<(Time, usize)>,
 }
 
-impl Source for Shifts {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for Shifts {
+    fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|(time, _)| *time)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
+    fn pop(&mut self) -> Option<Arrival> {
         let (start, sender) = self.ready.pop_front()?;
         let to = self.hosts[(sender + self.by) % self.hosts.len()];
         // The tag comes back when the flow ends.
         Some(Arrival { tag: sender as u32, ..Arrival::new(self.hosts[sender], to, start, self.size) })
     }
 
-    fn finished(&mut self, flow: Ended, now: Time) {
+    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
         self.ready.push_back((now, flow.tag as usize));
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_closed_loop(&self) -> bool {
         true
     }
 }

@@ -1,10 +1,10 @@
 //! AIMD on ECN marks: one packet more per round trip, and a fixed cut in a round trip with a mark.
 
 use weir_host::scheme::{
-    AckEvent, Decision, FlowParams, MARKING_RANGE, Marking, Needs, Scheme, Sender, SwitchProgram,
+    AckEvent, Decision, FlowParams, MARKING_RANGE, EcnThresholds, Needs, Scheme, Sender, SwitchProgram,
 };
-use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
-use weir_host::telemetry::TelemetryChecks;
+use weir_host::schemes::pacing::{RateLimits, PacingConfig, WindowMode};
+use weir_host::telemetry::TelemetryCounters;
 use weir_units::{Bandwidth, Bytes};
 
 weir_host::parameters! {
@@ -13,11 +13,11 @@ weir_host::parameters! {
         /// Multiplicative decrease factor.
         beta: f64 = 0.25 => { in 0.01..=0.9, symbol: "beta", range: "0.01 to 0.9", source: "this example" };
         /// Queue above which switches mark, unless the experiment says otherwise.
-        ecn: Marking = Marking::step(Bytes::from_kb(4), Bandwidth::from_gbps(10)) => {
+        ecn: EcnThresholds = EcnThresholds::step(Bytes::from_kb(4), Bandwidth::from_gbps(10)) => {
             symbol: "K", unit: "B", range: MARKING_RANGE,
             source: "this example: 40 KB at 100 Gbit/s, half a window",
         };
-        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Varying) => {
             part, window from "this example: the window follows the rate"
         };
     }
@@ -33,9 +33,9 @@ impl Scheme for Aimd {
     }
 
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let pacing = Pacing::new(&self.pacing, flow);
+        let pacing = RateLimits::new(&self.pacing, flow);
         let packet_per_rtt = flow.payload.as_f64() * 8.0 / flow.base_rtt.as_secs_f64();
-        let rate = pacing.line();
+        let rate = pacing.line_rate();
         Box::new(AimdSender { pacing, beta: self.beta, packet_per_rtt, rate, marked: false, round_ends: 0 })
     }
 }
@@ -43,7 +43,7 @@ impl Scheme for Aimd {
 /// One flow.
 #[derive(Debug)]
 struct AimdSender {
-    pacing: Pacing,
+    pacing: RateLimits,
     beta: f64,
     /// Rate of one packet per base round trip, in bit/s.
     packet_per_rtt: f64,
@@ -56,7 +56,7 @@ struct AimdSender {
 }
 
 impl Sender for AimdSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.marked |= ack.ecn_echo;
         if ack.seq > self.round_ends {
             let next =

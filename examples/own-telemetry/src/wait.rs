@@ -1,9 +1,9 @@
 //! AIMD on the time that packets waited in switches, which the records of `own_telemetry.p4` carry.
 
-use weir_host::own_record::RecordField;
-use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram, TelemetryOn};
-use weir_host::schemes::pacing::{Pacing, PacingConfig, Window};
-use weir_host::telemetry::TelemetryChecks;
+use weir_host::custom_record::RecordField;
+use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram, TelemetrySource};
+use weir_host::schemes::pacing::{RateLimits, PacingConfig, WindowMode};
+use weir_host::telemetry::TelemetryCounters;
 use weir_units::Time;
 
 weir_host::parameters! {
@@ -13,7 +13,7 @@ weir_host::parameters! {
         target: Time = Time::from_us(1) => { unit: "s", range: "a time above 0", source: "this example" };
         /// Largest decrease of the rate in a round trip.
         beta: f64 = 0.5 => { in 0.01..=0.9, symbol: "beta", range: "0.01 to 0.9", source: "this example" };
-        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Varying) => {
             part, window from "this example: the window follows the rate"
         };
     }
@@ -25,20 +25,20 @@ impl Scheme for Wait {
 
     fn needs(&self) -> Needs {
         Needs {
-            telemetry: TelemetryOn::Data,
-            own_record: Some(&["wait"]),
+            telemetry: TelemetrySource::Data,
+            custom_record_fields: Some(&["wait"]),
             ..Needs::of(SwitchProgram::Hpcc)
         }
     }
 
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let pacing = Pacing::new(&self.pacing, flow);
+        let pacing = RateLimits::new(&self.pacing, flow);
         Box::new(WaitSender {
             target: self.target.as_secs_f64() / flow.tick.as_secs_f64(),
             beta: self.beta,
             packet_per_rtt: flow.payload.as_f64() * 8.0 / flow.base_rtt.as_secs_f64(),
             wait: flow.record.get(0),
-            rate: pacing.line(),
+            rate: pacing.line_rate(),
             longest: 0,
             round_ends: 0,
             pacing,
@@ -49,7 +49,7 @@ impl Scheme for Wait {
 /// One flow.
 #[derive(Debug)]
 struct WaitSender {
-    pacing: Pacing,
+    pacing: RateLimits,
     /// In ticks.
     target: f64,
     beta: f64,
@@ -66,7 +66,7 @@ struct WaitSender {
 }
 
 impl Sender for WaitSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         let here = ack.telemetry.records().map(|record| self.wait.read(record)).max();
         self.longest = self.longest.max(here.unwrap_or(0));
         if ack.seq > self.round_ends {

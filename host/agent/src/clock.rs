@@ -37,7 +37,7 @@ impl Clock {
         };
         match target.checked_sub(now) {
             Some(ahead) => Ok(self.now().saturating_add(Time::from_ns(ahead))),
-            None => Err(AgentError::StartIsOver { late_ms: (now - target).div_ceil(1_000_000) }),
+            None => Err(AgentError::StartInPast { late_ms: (now - target).div_ceil(1_000_000) }),
         }
     }
 }
@@ -136,7 +136,7 @@ mod tests {
     fn a_start_in_the_past_is_refused() {
         let clock = Clock::start();
         let late = clock.resolve(StartAt::Monotonic(read(ClockId::Monotonic) - 3_000_000));
-        assert!(matches!(late, Err(AgentError::StartIsOver { late_ms: 4 })), "{late:?}");
+        assert!(matches!(late, Err(AgentError::StartInPast { late_ms: 4 })), "{late:?}");
         let ahead = clock.resolve(StartAt::Wall(read(ClockId::Realtime) + 1_000_000_000)).unwrap();
         assert!(ahead > Time::from_ms(900) && ahead < Time::from_ms(1_100), "{ahead}");
     }

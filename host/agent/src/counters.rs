@@ -1,12 +1,12 @@
 //! The host's and the loop's counters as they stand in the results.
 
 use super::results::LatenessResult;
-use super::waiter::Lateness;
+use super::sleeper::Lateness;
 use std::collections::BTreeMap;
 use weir_host::HostStats;
 
 /// Returns frames the host took, of those that carry something for the recorder, and payload in order.
-pub(super) fn taken(stats: &HostStats) -> (u64, u64) {
+pub(super) fn received_totals(stats: &HostStats) -> (u64, u64) {
     let data = stats.data_received + stats.out_of_order + stats.duplicates;
     (data + stats.acks_received + stats.nacks_received, stats.payload_received)
 }
@@ -17,7 +17,7 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     BTreeMap::from([
         ("telemetry_unknown_rate", telemetry.unknown_rate),
         ("telemetry_too_fast", telemetry.too_fast),
-        ("telemetry_backwards", telemetry.backwards),
+        ("telemetry_backwards", telemetry.stale),
         ("telemetry_other_path", telemetry.other_path),
         ("telemetry_other_port", telemetry.other_port),
         ("data_sent", stats.data_sent),

@@ -23,7 +23,7 @@ pub enum AgentError {
     },
     /// The interface is down.
     #[error("{iface} is down, bring it up with `ip link set {iface} up`")]
-    Down {
+    InterfaceDown {
         /// Its name.
         iface: String,
     },
@@ -107,9 +107,9 @@ pub enum AgentError {
     },
     /// A list of senders that the flow's packets have no room for.
     #[error(
-        "flow {index} to {peer} announces {count} senders, its packets can list {most}: give it more bytes"
+        "flow {index} to {peer} announces {count} senders, its packets can list {max}: give it more bytes"
     )]
-    LongList {
+    TooManyAnnounced {
         /// Index in the list.
         index: usize,
         /// The peer.
@@ -117,7 +117,7 @@ pub enum AgentError {
         /// Number of senders.
         count: u64,
         /// Number of senders that fit.
-        most: u64,
+        max: u64,
     },
     /// A flow without bytes.
     #[error("flow {index} to {peer} has a size of zero, a message has at least one byte")]
@@ -140,7 +140,7 @@ pub enum AgentError {
     },
     /// The start time is over.
     #[error("the start time is over since {late_ms} ms, give the processes more time to come up")]
-    StartIsOver {
+    StartInPast {
         /// By how much.
         late_ms: u64,
     },

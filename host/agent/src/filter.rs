@@ -25,9 +25,9 @@ const FRAGMENT_AT: u32 = ETHERNET_LEN as u32 + 6;
 const PROTOCOL_AT: u32 = ETHERNET_LEN as u32 + 9;
 const FRAGMENT_OFFSET_BITS: u32 = 0x1fff;
 /// Keep the whole packet.
-const EVERYTHING: u32 = u32::MAX;
+const ACCEPT_ALL: u32 = u32::MAX;
 
-const fn op(code: u16, k: u32) -> SockFilter {
+const fn stmt(code: u16, k: u32) -> SockFilter {
     SockFilter::new(code, 0, 0, k)
 }
 
@@ -36,25 +36,25 @@ const fn op(code: u16, k: u32) -> SockFilter {
 pub(super) fn weir_frames() -> [SockFilter; 15] {
     let port = u32::from(WEIR_PORT);
     [
-        op(LOAD_WORD, PACKET_TYPE),
+        stmt(LOAD_WORD, PACKET_TYPE),
         SockFilter::new(JUMP_EQUAL, 11, 0, OUTGOING), // to drop
-        op(LOAD_HALF, ETHERTYPE_AT),
+        stmt(LOAD_HALF, ETHERTYPE_AT),
         SockFilter::new(JUMP_EQUAL, 0, 9, ETHERTYPE_IPV4 as u32),
-        op(LOAD_BYTE, PROTOCOL_AT),
+        stmt(LOAD_BYTE, PROTOCOL_AT),
         SockFilter::new(JUMP_EQUAL, 0, 7, PROTOCOL_UDP as u32),
-        op(LOAD_HALF, FRAGMENT_AT),
+        stmt(LOAD_HALF, FRAGMENT_AT),
         SockFilter::new(JUMP_ANY_BIT, 5, 0, FRAGMENT_OFFSET_BITS),
-        op(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
-        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
-        SockFilter::new(JUMP_EQUAL, 3, 0, port),     // to keep
-        op(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
-        SockFilter::new(JUMP_EQUAL, 1, 0, port),     // to keep
-        op(RETURN, 0),
-        op(RETURN, EVERYTHING),
+        stmt(LOAD_X_IP_HEADER, ETHERNET_LEN as u32),
+        stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32),     // source port
+        SockFilter::new(JUMP_EQUAL, 3, 0, port),       // to keep
+        stmt(LOAD_HALF_AT_X, ETHERNET_LEN as u32 + 2), // destination port
+        SockFilter::new(JUMP_EQUAL, 1, 0, port),       // to keep
+        stmt(RETURN, 0),
+        stmt(RETURN, ACCEPT_ALL),
     ]
 }
 
 /// Takes nothing.
-pub(super) fn nothing() -> [SockFilter; 1] {
-    [op(RETURN, 0)]
+pub(super) fn reject_all() -> [SockFilter; 1] {
+    [stmt(RETURN, 0)]
 }

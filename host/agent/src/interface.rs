@@ -7,7 +7,7 @@ use weir_host::wire::{ETHERNET_LEN, MacAddr};
 use weir_units::Bytes;
 
 /// IPv4 counts a packet's length in 16 bits; the loopback interface takes one byte more.
-const LONGEST_PACKET: u32 = 65_535;
+const MAX_IPV4_LEN: u32 = 65_535;
 
 /// A network interface of this machine (of the network namespace it was looked up in).
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ impl Interface {
         let Some(addr) = addr.or(own) else { return Err(AgentError::NoAddress { iface }) };
         let netlink = Netlink::open().map_err(AgentError::system("opening netlink"))?;
         let link = netlink.link(found.index).map_err(AgentError::system(format!("asking for {name}")))?;
-        let Some(link) = link.filter(|link| link.up) else { return Err(AgentError::Down { iface }) };
+        let Some(link) = link.filter(|link| link.up) else { return Err(AgentError::InterfaceDown { iface }) };
         let neighbours =
             netlink.neighbours(found.index).map_err(AgentError::system("reading the neighbour table"))?;
         Ok(Interface {
@@ -55,7 +55,7 @@ impl Interface {
             index: found.index,
             mac: mac.octets(),
             addr,
-            max_frame: Bytes::new(u64::from(link.mtu.min(LONGEST_PACKET)) + ETHERNET_LEN as u64),
+            max_frame: Bytes::new(u64::from(link.mtu.min(MAX_IPV4_LEN)) + ETHERNET_LEN as u64),
             pnet: found.clone(),
             neighbours,
         })

@@ -6,7 +6,7 @@ use socket2::{Domain, Socket, Type};
 use std::io;
 use std::os::fd::{AsFd, BorrowedFd, IntoRawFd};
 use std::time::Duration;
-use weir_host::wire::{HEADERS_LEN, MAX_HEAD};
+use weir_host::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bandwidth, Time};
 
 /// Frames the kernel may hold for us: about 3,600 full ones, 40 ms of 1 Gbit/s.
@@ -27,28 +27,28 @@ pub(super) struct Nic {
     socket: Socket,
     rate: Bandwidth,
     /// The most lateness of the loop that is compensated.
-    slack: Time,
+    max_catch_up: Time,
     free_at: Time,
     frame: Vec<u8>,
     /// Length of the part of `frame` that may be non-zero.
-    dirty: usize,
+    dirty_len: usize,
     /// Length of a frame that the kernel had no room for.
     pending: Option<usize>,
     full: bool,
     /// The socket reported an error since it was last asked.
-    troubled: bool,
+    had_error: bool,
     counters: NicCounters,
 }
 
 /// The outcome of sending a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Sent {
+pub(super) enum SendOutcome {
     /// It left, or is lost and counted.
-    Done,
+    Sent,
     /// It is kept: the kernel's queue is full, or the interface is down.
-    Later,
+    WouldBlock,
     /// The interface does not exist any more.
-    Gone,
+    NoDevice,
 }
 
 /// Counters of the raw socket.
@@ -107,13 +107,13 @@ impl Nic {
             receiver,
             socket: ours,
             rate,
-            slack,
+            max_catch_up: slack,
             free_at: Time::ZERO,
-            frame: vec![0; interface.max_frame.get() as usize + MAX_HEAD],
-            dirty: 0,
+            frame: vec![0; interface.max_frame.get() as usize + MAX_HEADER_LEN],
+            dirty_len: 0,
             pending: None,
             full: false,
-            troubled: false,
+            had_error: false,
             counters: NicCounters::default(),
         })
     }
@@ -133,8 +133,8 @@ impl Nic {
         &self.counters
     }
     /// Returns whether there was trouble since the last time this was asked.
-    pub fn take_trouble(&mut self) -> bool {
-        std::mem::take(&mut self.troubled)
+    pub fn take_error(&mut self) -> bool {
+        std::mem::take(&mut self.had_error)
     }
     /// To wait on.
     pub fn fd(&self) -> BorrowedFd<'_> {
@@ -142,11 +142,11 @@ impl Nic {
     }
     /// Returns the buffer for the next frame's head.
     pub fn head(&mut self) -> &mut [u8] {
-        &mut self.frame[..MAX_HEAD]
+        &mut self.frame[..MAX_HEADER_LEN]
     }
 
     /// Takes a whole frame as the next one's head, and returns its length.
-    pub fn put(&mut self, frame: &[u8]) -> usize {
+    pub fn load_frame(&mut self, frame: &[u8]) -> usize {
         let len = frame.len().min(self.frame.len());
         self.frame[..len].copy_from_slice(&frame[..len]);
         frame.len()
@@ -167,65 +167,65 @@ impl Nic {
             Err(_) => {
                 // The interface went down: the error stands until it is read, and poll returns at once.
                 let _ = self.socket.take_error();
-                self.troubled = true;
+                self.had_error = true;
                 false
             }
         }
     }
 
     /// Sends what was written to [`head`](Self::head) with `payload` zeros behind it.
-    pub fn send(&mut self, now: Time, head_len: usize, payload: u32) -> Sent {
+    pub fn send(&mut self, now: Time, head_len: usize, payload: u32) -> SendOutcome {
         let length = head_len + payload as usize;
         if length > self.frame.len() {
             self.counters.too_long += 1;
-            return Sent::Done;
+            return SendOutcome::Sent;
         }
         // A longer head may have stood here before.
-        let dirty = std::mem::replace(&mut self.dirty, head_len.max(HEADERS_LEN));
+        let dirty = std::mem::replace(&mut self.dirty_len, head_len.max(HEADERS_LEN));
         if dirty > head_len {
             self.frame[head_len..dirty].fill(0);
         }
         // The transmitter is busy from when it was free, if the loop is only a little late.
-        let from = self.free_at.max(now.saturating_sub(self.slack));
+        let from = self.free_at.max(now.saturating_sub(self.max_catch_up));
         self.free_at = from.saturating_add(self.rate.tx_time(weir_units::Bytes::new(length as u64)));
         self.pending = Some(length);
         self.flush(now)
     }
 
     /// Tries to send the frame that is kept, if there is one.
-    pub fn flush(&mut self, now: Time) -> Sent {
-        let Some(length) = self.pending else { return Sent::Done };
+    pub fn flush(&mut self, now: Time) -> SendOutcome {
+        let Some(length) = self.pending else { return SendOutcome::Sent };
         self.full = false;
         let Some(Err(error)) = self.sender.send_to(&self.frame[..length], None) else {
             self.pending = None;
             self.counters.frames_sent += 1;
             self.counters.bytes_sent += length as u64;
-            return Sent::Done;
+            return SendOutcome::Sent;
         };
         match Errno::from_io_error(&error) {
-            Some(Errno::INTR) => return Sent::Later,
+            Some(Errno::INTR) => return SendOutcome::WouldBlock,
             Some(Errno::NETDOWN) => {
                 self.counters.down += 1;
                 self.free_at = now.saturating_add(DOWN_RETRY);
-                return Sent::Later;
+                return SendOutcome::WouldBlock;
             }
-            Some(Errno::NXIO | Errno::NODEV) => return Sent::Gone,
+            Some(Errno::NXIO | Errno::NODEV) => return SendOutcome::NoDevice,
             Some(Errno::NOBUFS) => self.counters.queue_drops += 1,
             Some(Errno::MSGSIZE) => self.counters.too_long += 1,
-            Some(Errno::AGAIN) => return self.wait_for_room(),
-            None if error.kind() == io::ErrorKind::TimedOut => return self.wait_for_room(),
+            Some(Errno::AGAIN) => return self.mark_queue_full(),
+            None if error.kind() == io::ErrorKind::TimedOut => return self.mark_queue_full(),
             _ => {
                 let _ = self.socket.take_error();
                 self.counters.other_errors += 1;
             }
         }
         self.pending = None;
-        Sent::Done
+        SendOutcome::Sent
     }
 
-    fn wait_for_room(&mut self) -> Sent {
+    fn mark_queue_full(&mut self) -> SendOutcome {
         self.counters.queue_full += 1;
         self.full = true;
-        Sent::Later
+        SendOutcome::WouldBlock
     }
 }

@@ -1,13 +1,13 @@
 use super::{AgentError, Interface, StartAt};
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
-use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, list_room};
+use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, max_announced};
 use weir_host::{Announcement, HostConfig, subflow_port};
 use weir_units::{Bytes, Time};
 
 /// Longest spin before a point in time, by default. Ours: what an idle core here takes to wake up
 /// is below it in 99 of 100 cases (docs/agent.md).
-pub const SPIN: Time = Time::from_us(60);
+pub const DEFAULT_MAX_SPIN: Time = Time::from_us(60);
 
 /// Everything an agent is made from.
 #[derive(Clone, Debug)]
@@ -21,7 +21,7 @@ pub struct AgentConfig {
     /// Start of the run, from which the flows' times count.
     pub start: StartAt,
     /// End of the run.
-    pub until: Until,
+    pub until: StopCondition,
     /// Distance of samples, if any are to be taken.
     pub sample: Option<Time>,
     /// Longest spin before a point in time; zero never spins.
@@ -52,7 +52,7 @@ pub struct FlowPlan {
 
 /// The end of a run; an interrupt ends it in any case.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Until {
+pub struct StopCondition {
     /// True if the run ends when all flows are finished.
     pub flows_finished: bool,
     /// At this time after the start.
@@ -73,9 +73,9 @@ impl AgentConfig {
         }
         for (index, flow) in self.flows.iter().enumerate() {
             let FlowPlan { peer, entropy_port: port, .. } = *flow;
-            let (count, most) = self.lists(flow);
-            if count > most {
-                return Err(AgentError::LongList { index, peer, count, most });
+            let (count, max) = self.announcement_sizes(flow);
+            if count > max {
+                return Err(AgentError::TooManyAnnounced { index, peer, count, max });
             }
             if port == 0 || port == WEIR_PORT {
                 return Err(AgentError::BadPort { index, peer, port });
@@ -95,10 +95,10 @@ impl AgentConfig {
     }
 
     /// Returns how many senders a flow announces, and how many its packets can list.
-    fn lists(&self, flow: &FlowPlan) -> (u64, u64) {
+    fn announcement_sizes(&self, flow: &FlowPlan) -> (u64, u64) {
         let count = flow.announces.as_ref().map_or(0, |it| it.senders.len() as u64);
-        let payload = self.host.payload().map_or(1, Bytes::get);
-        (count, list_room(flow.size.map_or(u64::MAX, Bytes::get), payload))
+        let payload = self.host.max_payload().map_or(1, Bytes::get);
+        (count, max_announced(flow.size.map_or(u64::MAX, Bytes::get), payload))
     }
 
     /// UDP ports at which packets reach this host.

@@ -1,6 +1,6 @@
 //! A running agent's policy: what may be asked of it, and what of it is kept.
 //!
-//! The owner of the agent owns the sockets and files. It hands over [`PolicyOrder`]s, the agent answers them between
+//! The owner of the agent owns the sockets and files. It hands over [`PolicyCall`]s, the agent answers them between
 //! two frames, and gives out its state whenever that is worth keeping.
 
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::sync::mpsc::{Receiver, Sender};
-use weir_host::policy::{Origin, PolicyError, PolicyId, StoredPolicy};
+use weir_host::policy::{HeldPolicy, Origin, PolicyError, PolicyId};
 use weir_host::trickle::TrickleConfig;
-use weir_host::{Host, PolicyView};
+use weir_host::{Host, PolicyStatus};
 use weir_units::Time;
 
 /// While the policy stays, the stamps of its senders are kept this often: what is older than that could be replayed to
 /// an agent that was killed, and would be taken for a host that speaks again.
-const KEEP_EVERY: Time = Time::from_secs(5);
+const SAVE_INTERVAL: Time = Time::from_secs(5);
 
 /// A request to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
@@ -33,24 +33,24 @@ pub enum PolicyRequest {
 }
 
 /// The answer, or in words why there is none.
-pub type PolicyAnswer = Result<PolicyReport, String>;
+pub type PolicyReply = Result<PolicyReport, String>;
 
 /// A request and where its answer goes.
-pub struct PolicyOrder {
+pub struct PolicyCall {
     /// The request.
     pub request: PolicyRequest,
     /// Takes the answer; nobody need wait for it.
-    pub answer: Sender<PolicyAnswer>,
+    pub answer: Sender<PolicyReply>,
 }
 
 /// The channel between an agent and its owner.
-pub struct PolicyOrders {
+pub struct PolicyChannel {
     /// Requests to the agent.
-    pub requests: Receiver<PolicyOrder>,
+    pub requests: Receiver<PolicyCall>,
     /// Takes what is to be kept over a restart.
-    pub keep: Option<Sender<Vec<u8>>>,
+    pub state_tx: Option<Sender<Vec<u8>>>,
     /// State kept by an earlier run, and its age.
-    pub kept: Option<(Vec<u8>, Time)>,
+    pub saved_state: Option<(Vec<u8>, Time)>,
 }
 
 /// A policy that a host holds or held.
@@ -66,7 +66,7 @@ pub struct PolicyEntry {
     pub says: Vec<(String, String)>,
     /// Time for which the host has held it.
     pub for_ns: u64,
-    /// `set` here, `kept` over a restart, or heard from `10.0.1.1`.
+    /// `set` here, `saved_state` over a restart, or heard from `10.0.1.1`.
     pub from: String,
     /// It was set here and has lost against another that was set at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
@@ -104,40 +104,40 @@ pub struct PolicyReport {
 }
 
 /// The agent's end of it.
-pub(super) struct Desk {
-    orders: PolicyOrders,
+pub(super) struct PolicyServer {
+    orders: PolicyChannel,
     held: Option<(PolicyId, u64)>,
     next_keep: Time,
 }
 
-impl Desk {
+impl PolicyServer {
     /// Restores the host's policies from the state file. A state that cannot be used is logged and ignored.
     pub fn open(
-        mut orders: PolicyOrders,
+        mut orders: PolicyChannel,
         now: Time,
         host: &mut Host,
-    ) -> Result<Desk, weir_host::policy::StateError> {
-        if let Some((state, asleep)) = orders.kept.take() {
+    ) -> Result<PolicyServer, weir_host::policy::StateError> {
+        if let Some((state, asleep)) = orders.saved_state.take() {
             host.restore_policy(now, &state, asleep)?;
         }
-        Ok(Desk { orders, held: None, next_keep: Time::ZERO })
+        Ok(PolicyServer { orders, held: None, next_keep: Time::ZERO })
     }
 
     /// Answers what was asked meanwhile. True if the host may have something to send now.
     pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
         let mut any = false;
-        while let Ok(PolicyOrder { request, answer }) = self.orders.requests.try_recv() {
+        while let Ok(PolicyCall { request, answer }) = self.orders.requests.try_recv() {
             any = true;
             // Who does not wait does not want to know.
             let _ = answer.send(reply(now, host, &request));
         }
-        self.keep(now, host);
+        self.save_if_due(now, host);
         any
     }
 
     /// Gives out the state if the policy is another, or packets came for a while.
-    fn keep(&mut self, now: Time, host: &Host) {
-        let (Some(keep), Some(view)) = (&self.orders.keep, host.policy()) else { return };
+    fn save_if_due(&mut self, now: Time, host: &Host) {
+        let (Some(keep), Some(view)) = (&self.orders.state_tx, host.policy()) else { return };
         let stats = view.node.stats();
         let heard = stats.sent + stats.consistent + stats.older + stats.newer;
         let state = (view.node.held().id, heard);
@@ -149,18 +149,18 @@ impl Desk {
         if due && let Some(bytes) = host.export_policy(now) {
             // Who does not keep it any more does not need it.
             let _ = keep.send(bytes);
-            (self.held, self.next_keep) = (Some(state), now.saturating_add(KEEP_EVERY));
+            (self.held, self.next_keep) = (Some(state), now.saturating_add(SAVE_INTERVAL));
         }
     }
 
     /// The last state.
-    pub fn close(mut self, now: Time, host: &Host) {
+    pub fn save_final(mut self, now: Time, host: &Host) {
         self.held = None;
-        self.keep(now, host);
+        self.save_if_due(now, host);
     }
 }
 
-fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyAnswer {
+fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
     let mut past = false;
     match request {
         PolicyRequest::Show {} => {}
@@ -177,7 +177,7 @@ fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyAnswer {
 
 /// Returns what the host has to say of its policy; `None` if it takes no part.
 pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport> {
-    let PolicyView { node, runs, refused } = host.policy()?;
+    let PolicyStatus { node, runs, refused } = host.policy()?;
     let config = host.config();
     let scheme = &config.scheme;
     let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
@@ -185,7 +185,7 @@ pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport>
         true => node.history().map(|record| entry(now, record)).collect(),
         false => vec![match node.history().next_back() {
             Some(record) if record.id == node.held().id => entry(now, record),
-            _ => nothing(node.held()),
+            _ => empty_entry(node.held()),
         }],
     };
     let stats = node.stats();
@@ -203,12 +203,12 @@ pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport>
         addr: config.addr,
         runs: runs.map(|id| (id.version, id.writer())),
         scheme: std::iter::once(("scheme".to_owned(), scheme.name().to_owned())).chain(parameters).collect(),
-        refused: refused.map(|why| why.to_string()),
+        refused: refused.map(|reason| reason.to_string()),
         policies,
-        flows: host.flows(),
+        flows: host.flow_count(),
         interval_ns: node.trickle().interval().as_ns(),
         imin_ns: trickle.imin.as_ns(),
-        imax_ns: trickle.longest().as_ns(),
+        imax_ns: trickle.imax().as_ns(),
         k: trickle.redundancy(),
         counts: counts.into_iter().map(|(name, n)| (name.into(), n)).collect(),
         drops: host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
@@ -223,15 +223,15 @@ fn entry(now: Time, record: &weir_host::policy::PolicyRecord) -> PolicyEntry {
         says: record.policy.as_ref().map(|policy| policy.entries()).unwrap_or_default(),
         for_ns: now.saturating_sub(record.at).as_ns(),
         from: match record.origin {
-            Origin::Set => "set".to_owned(),
-            Origin::Kept => "kept".to_owned(),
-            Origin::Heard(from) => from.to_string(),
+            Origin::Local => "set".to_owned(),
+            Origin::Restored => "kept".to_owned(),
+            Origin::Received(from) => from.to_string(),
         },
         lost: record.lost,
     }
 }
 
-fn nothing(held: &StoredPolicy) -> PolicyEntry {
+fn empty_entry(held: &HeldPolicy) -> PolicyEntry {
     PolicyEntry {
         version: held.id.version,
         writer: held.id.writer(),

@@ -1,9 +1,9 @@
 use super::FlowPlan;
+use super::flow_stats::{MinMaxLast, PathCounts, RttHistogram};
 use super::results::{FlowResult, FlowState, ReceivedResult, SeriesResult};
-use super::tally::{Paths, Range, Rtts};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use weir_host::wire::{FrameView, Kind};
+use weir_host::wire::{FrameView, PacketKind};
 use weir_host::{FlowId, Host, HostEvent};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -12,7 +12,7 @@ const MAX_SAMPLES: usize = 1 << 22;
 /// Messages listed that came in.
 const MAX_RECEIVED: usize = 1 << 16;
 /// Bits of the echoed path id in the grant field of an ACK.
-const PATH_BITS: u32 = 0xfff;
+const PATH_ID_MASK: u32 = 0xfff;
 
 /// Watches the flows of one agent, from the frames that its host took and by asking it from time to
 /// time.
@@ -23,19 +23,19 @@ pub(super) struct Recorder {
     next_sample: Option<Time>,
     intervals_done: u64,
     samples: usize,
-    cut: bool,
+    truncated: bool,
     /// Message id of the first planned flow; the others follow.
     first_message: u32,
-    flows: Vec<Track>,
+    flows: Vec<FlowTrack>,
     /// Flows that may still change, by index.
     live: Vec<usize>,
     echoes_path: bool,
-    received: BTreeMap<(Ipv4Addr, u32), Arrival>,
+    received: BTreeMap<(Ipv4Addr, u32), InboundTrack>,
     unlisted: u64,
 }
 
 /// One planned flow.
-struct Track {
+struct FlowTrack {
     plan: FlowPlan,
     id: Option<FlowId>,
     opened: Option<Time>,
@@ -43,21 +43,21 @@ struct Track {
     acked: Bytes,
     acked_at_sample: Bytes,
     retransmits: u64,
-    rtts: Rtts,
-    data_paths: Paths,
-    ack_paths: Paths,
-    concurrency: Range,
+    rtts: RttHistogram,
+    data_paths: PathCounts,
+    ack_paths: PathCounts,
+    concurrency: MinMaxLast,
     series: SeriesResult,
 }
 
 /// One message that came in.
-struct Arrival {
+struct InboundTrack {
     port: u16,
     bytes: u64,
     complete: bool,
     first: Time,
     last: Time,
-    paths: Paths,
+    paths: PathCounts,
 }
 
 impl Recorder {
@@ -69,7 +69,7 @@ impl Recorder {
         interval: Option<Time>,
         echoes_path: bool,
     ) -> Self {
-        let flows = plans.iter().map(|plan| Track {
+        let flows = plans.iter().map(|plan| FlowTrack {
             plan: plan.clone(),
             id: None,
             opened: None,
@@ -77,10 +77,10 @@ impl Recorder {
             acked: Bytes::ZERO,
             acked_at_sample: Bytes::ZERO,
             retransmits: 0,
-            rtts: Rtts::default(),
-            data_paths: Paths::default(),
-            ack_paths: Paths::default(),
-            concurrency: Range::default(),
+            rtts: RttHistogram::default(),
+            data_paths: PathCounts::default(),
+            ack_paths: PathCounts::default(),
+            concurrency: MinMaxLast::default(),
             series: SeriesResult::default(),
         });
         Recorder {
@@ -89,7 +89,7 @@ impl Recorder {
             next_sample: interval.map(|interval| epoch.saturating_add(interval)),
             intervals_done: 0,
             samples: 0,
-            cut: false,
+            truncated: false,
             first_message,
             flows: flows.collect(),
             live: Vec::new(),
@@ -122,10 +122,10 @@ impl Recorder {
     }
 
     /// The host took this frame, so that what it says is plausible, and `payload` bytes in order.
-    pub fn took(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
+    pub fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
         match frame.weir.kind() {
-            Kind::Data => self.took_data(now, frame, payload),
-            Kind::Ack | Kind::Nack => self.took_ack(now, frame),
+            PacketKind::Data => self.took_data(now, frame, payload),
+            PacketKind::Ack | PacketKind::Nack => self.took_ack(now, frame),
             _ => {}
         }
     }
@@ -141,7 +141,7 @@ impl Recorder {
         }
         track.ack_paths.add(frame.weir.path_id());
         if self.echoes_path {
-            track.data_paths.add((frame.weir.grant() & PATH_BITS) as u16);
+            track.data_paths.add((frame.weir.grant() & PATH_ID_MASK) as u16);
         }
         track.concurrency.add(frame.weir.concurrency());
     }
@@ -151,13 +151,13 @@ impl Recorder {
         if self.received.len() >= MAX_RECEIVED && !self.received.contains_key(&key) {
             return;
         }
-        let arrival = self.received.entry(key).or_insert_with(|| Arrival {
+        let arrival = self.received.entry(key).or_insert_with(|| InboundTrack {
             port: frame.entropy_port(),
             bytes: 0,
             complete: false,
             first: now,
             last: now,
-            paths: Paths::default(),
+            paths: PathCounts::default(),
         });
         arrival.last = now;
         arrival.bytes += payload;
@@ -204,7 +204,7 @@ impl Recorder {
         let wanted = self.live.len().saturating_mul(passed as usize);
         if self.samples.saturating_add(wanted) > MAX_SAMPLES {
             self.next_sample = None;
-            self.cut = true;
+            self.truncated = true;
             return;
         }
         self.samples += wanted;
@@ -231,7 +231,7 @@ impl Recorder {
     }
 
     pub fn series_cut(&self) -> bool {
-        self.cut
+        self.truncated
     }
     pub fn unlisted(&self) -> u64 {
         self.unlisted

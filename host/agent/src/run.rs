@@ -1,12 +1,12 @@
-use super::counters::{lateness, taken, transport};
+use super::counters::{lateness, received_totals, transport};
 use super::netlink::Netlink;
-use super::nic::{Nic, Sent};
-use super::policy::{self, Desk, PolicyOrders};
+use super::nic::{Nic, SendOutcome};
+use super::policy::{self, PolicyChannel, PolicyServer};
+use super::port_guard::PortGuard;
 use super::recorder::Recorder;
 use super::results::{AgentResults, Ended, StartResult};
-use super::shield::Shield;
-use super::status::{Showing, Status};
-use super::waiter::Waiter;
+use super::sleeper::PreciseSleeper;
+use super::status::{Status, StatusPublisher};
 use super::{AgentConfig, AgentError, Clock};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
@@ -19,13 +19,13 @@ use weir_units::Time;
 /// Frames received, or sent, before the loop looks at the other side.
 const BATCH: usize = 64;
 /// The loop looks at the stop flag at least this often.
-const NAP: Time = Time::from_ms(50);
+const MAX_SLEEP: Time = Time::from_ms(50);
 /// Peers whose MAC address is learned from what they send.
 const MAX_PEERS: usize = 4_096;
 /// Offset of the destination address in a frame.
-const DESTINATION_AT: usize = ETHERNET_LEN + 16;
+const IPV4_DST_OFFSET: usize = ETHERNET_LEN + 16;
 /// The loop may be late by this part of a base round trip and still make up for it.
-const LATE_SHARE: u64 = 4;
+const CATCH_UP_DIVISOR: u64 = 4;
 
 /// A host on a raw socket, ready to run.
 pub struct Agent {
@@ -34,7 +34,7 @@ pub struct Agent {
     epoch: Time,
     host: Host,
     nic: Nic,
-    waiter: Waiter,
+    waiter: PreciseSleeper,
     recorder: Recorder,
     /// Indices of flows not yet opened, by start, the next one last.
     to_open: Vec<usize>,
@@ -42,19 +42,19 @@ pub struct Agent {
     to_stop: Vec<(Time, usize)>,
     next_hops: Vec<MacAddr>,
     /// MAC addresses for answers, by peer.
-    answers: BTreeMap<Ipv4Addr, MacAddr>,
+    reply_macs: BTreeMap<Ipv4Addr, MacAddr>,
     /// The latest time the host was told.
-    last: Time,
+    last_host_time: Time,
     /// The most lateness of the loop that is compensated.
     slack: Time,
     /// The host may have something to send.
-    eager: bool,
+    may_have_tx: bool,
     /// Time at which the last flow was seen to be finished.
     all_finished: Option<Time>,
     ended: Option<Ended>,
-    desk: Option<Desk>,
-    showing: Option<Showing>,
-    _shield: Shield,
+    policy_server: Option<PolicyServer>,
+    showing: Option<StatusPublisher>,
+    _shield: PortGuard,
 }
 
 impl Agent {
@@ -78,8 +78,8 @@ impl Agent {
             None => config.interface.next_hop(flow.peer),
         });
         let next_hops = next_hops.collect::<Result<Vec<_>, _>>()?;
-        let shield = Shield::hold(config.interface.addr, &config.ports())?;
-        let slack = Time::from_ps(config.host.base_rtt.as_ps() / LATE_SHARE);
+        let shield = PortGuard::bind(config.interface.addr, &config.ports())?;
+        let slack = Time::from_ps(config.host.base_rtt.as_ps() / CATCH_UP_DIVISOR);
         let nic = Nic::open(&config.interface, config.host.nic_rate, slack)?;
         let epoch = clock.resolve(config.start)?;
         let echoes_path = !config.host.scheme.needs().grant;
@@ -91,8 +91,8 @@ impl Agent {
         let mut to_stop: Vec<_> = stops.filter_map(|(index, flow)| Some((at(flow.stop?), index))).collect();
         to_stop.sort_unstable_by(|a, b| b.cmp(a));
         Ok(Agent {
-            waiter: Waiter::new(config.spin),
-            answers: config.interface.neighbours().clone(),
+            waiter: PreciseSleeper::new(config.spin),
+            reply_macs: config.interface.neighbours().clone(),
             config,
             clock,
             epoch,
@@ -102,12 +102,12 @@ impl Agent {
             to_open,
             to_stop,
             next_hops,
-            last: Time::ZERO,
+            last_host_time: Time::ZERO,
             slack,
-            eager: false,
+            may_have_tx: false,
             all_finished: None,
             ended: None,
-            desk: None,
+            policy_server: None,
             showing: None,
             _shield: shield,
         })
@@ -118,16 +118,16 @@ impl Agent {
     /// # Errors
     ///
     /// The state's file or the socket cannot be used, or the host refuses the state.
-    pub fn with_policy(mut self, orders: PolicyOrders) -> Result<Agent, AgentError> {
+    pub fn with_policy(mut self, orders: PolicyChannel) -> Result<Agent, AgentError> {
         let now = self.clock.now();
-        self.desk = Some(Desk::open(orders, now, &mut self.host)?);
+        self.policy_server = Some(PolicyServer::open(orders, now, &mut self.host)?);
         Ok(self)
     }
 
     /// Keeps `status` up to date while it runs.
     #[must_use]
-    pub fn showing(mut self, status: Arc<Mutex<Status>>) -> Agent {
-        self.showing = Some(Showing::new(status));
+    pub fn with_status(mut self, status: Arc<Mutex<Status>>) -> Agent {
+        self.showing = Some(StatusPublisher::new(status));
         self
     }
 
@@ -137,7 +137,7 @@ impl Agent {
             let now = self.clock.now();
             self.recorder.sample(now, &self.host);
             self.open_and_stop(now);
-            self.serve(now);
+            self.serve_policy(now);
             if let Some(showing) = &mut self.showing {
                 let (recorder, waiting) = (&self.recorder, self.to_open.len());
                 showing.refresh(now, &self.host, self.nic.counters(), || recorder.progress(waiting));
@@ -147,10 +147,10 @@ impl Agent {
             while let Some(event) = self.host.poll_event() {
                 self.recorder.event(&event);
             }
-            if self.nic.take_trouble() && !self.interface_exists() {
-                self.gone();
+            if self.nic.take_error() && !self.interface_exists() {
+                self.end_interface_gone();
             }
-            self.ended = self.ended.or_else(|| self.is_over(now, stop));
+            self.ended = self.ended.or_else(|| self.end_reason(now, stop));
             if !sent && !received && self.ended.is_none() {
                 self.wait();
             }
@@ -158,14 +158,14 @@ impl Agent {
         self.results()
     }
 
-    fn serve(&mut self, now: Time) {
-        let time = self.tell(now);
-        if let Some(desk) = &mut self.desk {
-            self.eager |= desk.serve(time, &mut self.host);
+    fn serve_policy(&mut self, now: Time) {
+        let time = self.advance_host_time(now);
+        if let Some(desk) = &mut self.policy_server {
+            self.may_have_tx |= desk.serve(time, &mut self.host);
         }
     }
 
-    fn is_over(&mut self, now: Time, stop: &AtomicBool) -> Option<Ended> {
+    fn end_reason(&mut self, now: Time, stop: &AtomicBool) -> Option<Ended> {
         let until = self.config.until;
         if stop.load(Ordering::Relaxed) {
             return Some(Ended::Interrupted);
@@ -182,9 +182,9 @@ impl Agent {
     }
 
     /// The host is never told an earlier time than before.
-    fn tell(&mut self, time: Time) -> Time {
-        self.last = self.last.max(time);
-        self.last
+    fn advance_host_time(&mut self, time: Time) -> Time {
+        self.last_host_time = self.last_host_time.max(time);
+        self.last_host_time
     }
 
     fn next_open(&self) -> Option<Time> {
@@ -198,12 +198,12 @@ impl Agent {
             let announces = flow.announces.clone();
             let spec = FlowSpec {
                 peer: flow.peer,
-                peer_mac: self.next_hops[index],
+                next_hop_mac: self.next_hops[index],
                 entropy_port: flow.entropy_port,
                 size: flow.size,
                 message: self.config.first_message.wrapping_add(index as u32),
             };
-            let time = self.tell(now);
+            let time = self.advance_host_time(now);
             if let Ok(id) = self.host.open(time, spec) {
                 if let Some(announcement) = announces {
                     // Whether it fits was checked.
@@ -211,14 +211,14 @@ impl Agent {
                 }
                 self.recorder.opened(index, id, time);
             }
-            self.eager = true;
+            self.may_have_tx = true;
         }
         while let Some(&(_, index)) = self.to_stop.last().filter(|(at, _)| *at <= now) {
             self.to_stop.pop();
             if let Some(id) = self.recorder.running(index) {
-                let time = self.tell(now);
+                let time = self.advance_host_time(now);
                 self.host.stop(time, id);
-                self.eager = true;
+                self.may_have_tx = true;
             }
         }
     }
@@ -233,41 +233,41 @@ impl Agent {
             let now = self.clock.now();
             let earliest = now.saturating_sub(self.slack);
             if let Some(due) = self.host.next_wakeup().filter(|&due| due <= now) {
-                let time = self.tell(due.max(earliest));
+                let time = self.advance_host_time(due.max(earliest));
                 self.host.wakeup(time);
-                self.eager = true;
+                self.may_have_tx = true;
             }
             if self.nic.free_at() > now {
                 return sent > 0;
             }
             if self.nic.has_pending() {
                 match self.nic.flush(now) {
-                    Sent::Done => {}
-                    Sent::Later => return sent > 0,
-                    Sent::Gone => return self.gone(),
+                    SendOutcome::Sent => {}
+                    SendOutcome::WouldBlock => return sent > 0,
+                    SendOutcome::NoDevice => return self.end_interface_gone(),
                 }
             }
-            if !self.eager {
+            if !self.may_have_tx {
                 return sent > 0;
             }
-            let time = self.tell(self.nic.free_at().max(earliest));
+            let time = self.advance_host_time(self.nic.free_at().max(earliest));
             let (head_len, payload) = match self.host.transmit(time, 0, self.nic.head()) {
                 Transmit::Frame { head_len, payload, flow, .. } => {
                     if flow.is_none() {
-                        self.address_answer();
+                        self.set_reply_mac();
                     }
                     (head_len, payload)
                 }
-                Transmit::Policy { .. } => (self.nic.put(self.host.policy_frame()), 0),
+                Transmit::Policy { .. } => (self.nic.load_frame(self.host.policy_frame()), 0),
                 Transmit::Nothing => {
-                    self.eager = false;
+                    self.may_have_tx = false;
                     return sent > 0;
                 }
             };
             match self.nic.send(now, head_len, payload) {
-                Sent::Done => {}
-                Sent::Later => return true,
-                Sent::Gone => return self.gone(),
+                SendOutcome::Sent => {}
+                SendOutcome::WouldBlock => return true,
+                SendOutcome::NoDevice => return self.end_interface_gone(),
             }
         }
         true
@@ -279,18 +279,18 @@ impl Agent {
         !matches!(Netlink::open().and_then(|netlink| netlink.link(index)), Ok(None))
     }
 
-    fn gone(&mut self) -> bool {
+    fn end_interface_gone(&mut self) -> bool {
         self.ended = Some(Ended::InterfaceGone);
         false
     }
 
     /// An answer goes to the neighbour it is for, or back to where the question came from.
-    fn address_answer(&mut self) {
+    fn set_reply_mac(&mut self) {
         let head = self.nic.head();
-        let Some(&destination) = head.get(DESTINATION_AT..).and_then(|rest| rest.first_chunk::<4>()) else {
+        let Some(&destination) = head.get(IPV4_DST_OFFSET..).and_then(|rest| rest.first_chunk::<4>()) else {
             return;
         };
-        if let Some(mac) = self.answers.get(&Ipv4Addr::from(destination)) {
+        if let Some(mac) = self.reply_macs.get(&Ipv4Addr::from(destination)) {
             head[..mac.len()].copy_from_slice(mac);
         }
     }
@@ -299,23 +299,23 @@ impl Agent {
     fn receive(&mut self) -> bool {
         for received in 0..BATCH {
             let now = self.clock.now();
-            self.last = self.last.max(now);
-            let Agent { nic, host, recorder, answers, .. } = self;
+            self.last_host_time = self.last_host_time.max(now);
+            let Agent { nic, host, recorder, reply_macs: answers, .. } = self;
             let any = nic.receive(|frame| {
-                let (frames, payload) = taken(host.stats());
+                let (frames, payload) = received_totals(host.stats());
                 host.receive(now, frame, 0);
-                let (frames_now, payload_now) = taken(host.stats());
+                let (frames_now, payload_now) = received_totals(host.stats());
                 if frames_now > frames
                     && let Ok(frame) = FrameView::new(frame, 0)
                 {
-                    recorder.took(now, &frame, payload_now - payload);
-                    learn(answers, &frame);
+                    recorder.on_frame(now, &frame, payload_now - payload);
+                    learn_mac(answers, &frame);
                 }
             });
             if !any {
                 return received > 0;
             }
-            self.eager = true;
+            self.may_have_tx = true;
         }
         true
     }
@@ -323,14 +323,15 @@ impl Agent {
     fn wait(&mut self) {
         let now = self.clock.now();
         // What the loop should be on time for, and what may be a little late.
-        let nic = (self.eager || self.nic.has_pending()).then(|| self.nic.free_at());
+        let nic = (self.may_have_tx || self.nic.has_pending()).then(|| self.nic.free_at());
         let nic = nic.filter(|_| !self.nic.is_full());
         let precise = [self.host.next_wakeup(), nic, self.next_open()];
         let precise = precise.into_iter().flatten().min();
         let stop = self.to_stop.last().map(|&(at, _)| at);
         let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
         let linger = self.all_finished.map(|done| done.saturating_add(self.config.host.base_rtt));
-        let relaxed = [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(NAP))];
+        let relaxed =
+            [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(MAX_SLEEP))];
         let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);
         let due = precise.map_or(relaxed, |precise| precise.min(relaxed));
         if due > now {
@@ -341,8 +342,8 @@ impl Agent {
 
     fn results(mut self) -> AgentResults {
         let now = self.clock.now();
-        if let Some(desk) = self.desk.take() {
-            desk.close(now, &self.host);
+        if let Some(desk) = self.policy_server.take() {
+            desk.save_final(now, &self.host);
         }
         let host = &self.config.host;
         let scheme = &host.scheme;
@@ -376,7 +377,7 @@ impl Agent {
 }
 
 /// Remembers where a peer's frames come from, unless the kernel told already.
-fn learn(answers: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
+fn learn_mac(answers: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
     let peer = frame.ip.source();
     if !answers.contains_key(&peer) && answers.len() < MAX_PEERS {
         answers.insert(peer, frame.ethernet.source());

@@ -9,7 +9,7 @@ use weir_host::Host;
 use weir_units::Time;
 
 /// Interval at which it is updated.
-const REFRESH: Time = Time::from_ms(100);
+const REFRESH_INTERVAL: Time = Time::from_ms(100);
 
 /// The counters of a running agent, at most about 100 ms old.
 #[derive(Clone, Debug, Default)]
@@ -31,14 +31,14 @@ pub struct Status {
 }
 
 /// The agent's end of a [`Status`] that others read.
-pub(super) struct Showing {
+pub(super) struct StatusPublisher {
     shown: Arc<Mutex<Status>>,
     next: Time,
 }
 
-impl Showing {
-    pub fn new(shown: Arc<Mutex<Status>>) -> Showing {
-        Showing { shown, next: Time::ZERO }
+impl StatusPublisher {
+    pub fn new(shown: Arc<Mutex<Status>>) -> StatusPublisher {
+        StatusPublisher { shown, next: Time::ZERO }
     }
 
     /// Brings it up to date if it is time. `flows`: waiting, sending, finished.
@@ -46,7 +46,7 @@ impl Showing {
         if now < self.next {
             return;
         }
-        self.next = now.saturating_add(REFRESH);
+        self.next = now.saturating_add(REFRESH_INTERVAL);
         let [waiting, sending, finished] = flows();
         let stats = host.stats();
         let status = Status {

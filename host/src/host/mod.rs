@@ -1,17 +1,17 @@
-mod fit;
 mod policy;
+mod policy_check;
 
-pub use policy::PolicyView;
+pub use policy::PolicyStatus;
 
-use crate::config::{ConfigError, HostConfig, Resolved};
+use crate::config::{ConfigError, HostConfig, ResolvedTransport};
 use crate::event::{
-    Announcement, FlowId, FlowSpec, FlowView, HostEvent, InboundView, OpenError, SubflowView, Transmit,
+    Announcement, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, SubflowInfo, Transmit,
 };
 use crate::ring::Ring;
 use crate::stats::{DropReason, HostStats};
-use crate::transport::{ControlQueue, Departure, Inbound, Outbound};
-use crate::wire::{FrameView, Kind, MAX_HEAD, POLICY_GROUP};
-use policy::Part;
+use crate::transport::{ControlQueue, Inbound, Outbound, TxFrame};
+use crate::wire::{FrameView, MAX_HEADER_LEN, POLICY_GROUP, PacketKind};
+use policy::HostPolicy;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
@@ -29,11 +29,11 @@ use weir_units::Time;
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
-    resolved: Resolved,
+    resolved: ResolvedTransport,
     outbound: Outbound,
     inbound: Inbound,
     control: ControlQueue,
-    policy: Option<Box<Part>>,
+    policy: Option<Box<HostPolicy>>,
     events: Ring<HostEvent>,
     stats: HostStats,
 }
@@ -46,12 +46,12 @@ impl Host {
     /// The configuration cannot work, such as an MTU without room for payload; the error says which value and
     /// what to use instead.
     pub fn new(config: HostConfig) -> Result<Host, ConfigError> {
-        let resolved = config.check()?;
+        let resolved = config.resolve()?;
         Ok(Host {
             outbound: Outbound::new(&config, &resolved),
             inbound: Inbound::new(&config, &resolved),
             control: ControlQueue::new(config.transport.control_queue),
-            policy: Part::new(&config),
+            policy: HostPolicy::new(&config),
             events: Ring::new(),
             stats: HostStats::default(),
             resolved,
@@ -104,17 +104,19 @@ impl Host {
         if frame.ip.destination() != self.config.addr && !for_all {
             return Err(DropReason::NotForUs);
         }
-        if for_all || frame.weir.kind() == Kind::Policy {
+        if for_all || frame.weir.kind() == PacketKind::Policy {
             return self.receive_policy(now, &frame);
         }
         let Host { inbound, outbound, control, stats, events, .. } = self;
         match frame.weir.kind() {
-            Kind::Data => inbound.data(now, &frame, control, stats, events),
-            Kind::Probe => inbound.probe(now, &frame, control, stats),
-            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::Rate | Kind::ProbeReply => {
-                outbound.feedback(now, &frame, stats, events)
-            }
-            Kind::Policy => Err(DropReason::UnexpectedKind),
+            PacketKind::Data => inbound.on_data(now, &frame, control, stats, events),
+            PacketKind::Probe => inbound.on_probe(now, &frame, control, stats),
+            PacketKind::Ack
+            | PacketKind::Nack
+            | PacketKind::Cnp
+            | PacketKind::Rate
+            | PacketKind::ProbeReply => outbound.on_feedback(now, &frame, stats, events),
+            PacketKind::Policy => Err(DropReason::UnexpectedKind),
         }
     }
 
@@ -123,9 +125,13 @@ impl Host {
     ///
     /// # Panics
     ///
-    /// If `head` is shorter than [`MAX_HEAD`].
+    /// If `head` is shorter than [`MAX_HEADER_LEN`].
     pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
-        assert!(head.len() >= MAX_HEAD, "a header may have up to {MAX_HEAD} bytes, got {}", head.len());
+        assert!(
+            head.len() >= MAX_HEADER_LEN,
+            "a header may have up to {MAX_HEADER_LEN} bytes, got {}",
+            head.len()
+        );
         let control_class = self.config.control_class;
         if !self.control.is_empty()
             && paused & 1 << control_class == 0
@@ -136,11 +142,11 @@ impl Host {
         if let Some(policy) = self.transmit_policy(now, paused) {
             return policy;
         }
-        let Some(head) = head.first_chunk_mut::<MAX_HEAD>() else { return Transmit::Nothing };
+        let Some(head) = head.first_chunk_mut::<MAX_HEADER_LEN>() else { return Transmit::Nothing };
         let config = &self.config;
         let is_paused = |priority| paused & 1 << config.class_of(priority) != 0;
         match self.outbound.transmit(now, is_paused, head, &mut self.stats) {
-            Some(Departure { key, priority, head_len, payload }) => Transmit::Frame {
+            Some(TxFrame { key, priority, head_len, payload }) => Transmit::Frame {
                 head_len,
                 payload,
                 class: config.class_of(priority),
@@ -152,8 +158,8 @@ impl Host {
 
     /// Returns the time at which to call [`wakeup`](Self::wakeup), if ever.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let policy = self.policy.as_deref().map(Part::next_wakeup);
-        earlier(earlier(self.outbound.next_wakeup(), self.inbound.next_wakeup()), policy)
+        let policy = self.policy.as_deref().map(HostPolicy::next_wakeup);
+        earliest(earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup()), policy)
     }
 
     /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
@@ -169,23 +175,23 @@ impl Host {
         self.events.pop_front()
     }
 
-    /// Returns a flow as it is now; `None` once it is finished.
-    pub fn flow(&self, flow: FlowId) -> Option<FlowView> {
+    /// Returns a flow as it is now; `Open` once it is finished.
+    pub fn flow(&self, flow: FlowId) -> Option<FlowInfo> {
         self.outbound.view(flow.0)
     }
 
-    /// Returns a subflow of a message as it is now; `None` once the message is finished, or if it has fewer.
-    pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowView> {
+    /// Returns a subflow of a message as it is now; `Open` once the message is finished, or if it has fewer.
+    pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowInfo> {
         self.outbound.subflow(flow.0, index)
     }
 
     /// Returns flows that are not finished.
-    pub fn flows(&self) -> usize {
+    pub fn flow_count(&self) -> usize {
         self.outbound.len()
     }
 
-    /// Returns a message that is arriving; `None` before its first packet and once it is received.
-    pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
+    /// Returns a message that is arriving; `Open` before its first packet and once it is received.
+    pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
         self.inbound.view(peer, message)
     }
 
@@ -202,7 +208,7 @@ impl Host {
 
 /// Returns the earlier of two times that may not come.
 #[inline]
-pub(crate) fn earlier(a: Option<Time>, b: Option<Time>) -> Option<Time> {
+pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {
         (Some(a), Some(b)) => Some(a.min(b)),
         (a, b) => a.or(b),

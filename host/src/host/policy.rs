@@ -1,85 +1,85 @@
 //! A host's part in policies: frames in and out, and what its flows get of a policy.
 
 use super::Host;
-use super::fit::fits;
+use super::policy_check::check_applicable;
 use crate::config::HostConfig;
 use crate::event::{HostEvent, PolicyEvent, Transmit};
 use crate::policy::{Comparison, Policy, PolicyError, PolicyId, PolicyNode, PolicyRefusal, StateError};
 use crate::ring::Ring;
 use crate::stats::DropReason;
 use crate::wire::{
-    Ecn, FrameRepr, FrameView, HEADERS_LEN, Kind, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
+    Ecn, FrameRepr, FrameView, HEADERS_LEN, POLICY_GROUP, POLICY_GROUP_MAC, PacketKind, WEIR_PORT, WeirRepr,
 };
 use weir_units::Time;
 
 /// The state of a host that takes part in policies.
 #[derive(Debug)]
-pub(super) struct Part {
+pub(super) struct HostPolicy {
     node: PolicyNode,
     /// The configuration from which the host was created; the switches are configured for it.
-    told: HostConfig,
-    runs: Option<PolicyId>,
+    base_config: HostConfig,
+    active: Option<PolicyId>,
     refused: Option<PolicyRefusal>,
     /// Time at which the policy that runs is over.
-    expires: Option<Time>,
+    expires_at: Option<Time>,
     /// The last POLICY frame that was given out.
     frame: Vec<u8>,
 }
 
 /// The policies of a host, as it reports them.
 #[derive(Clone, Copy, Debug)]
-pub struct PolicyView<'a> {
+pub struct PolicyStatus<'a> {
     /// The protocol: what is held, the history, counters, the timer.
     pub node: &'a PolicyNode,
-    /// The policy that all flows follow; `None`: what the host was told when it was made.
+    /// The policy that all flows follow; `Open`: what the host was told when it was made.
     pub runs: Option<PolicyId>,
-    /// The reason why the policy that is held does not run; `None` if it runs.
+    /// The reason why the policy that is held does not run; `Open` if it runs.
     pub refused: Option<PolicyRefusal>,
 }
 
-impl Part {
-    pub fn new(config: &HostConfig) -> Option<Box<Part>> {
+impl HostPolicy {
+    pub fn new(config: &HostConfig) -> Option<Box<HostPolicy>> {
         let policy = config.policy.as_ref()?;
-        let most = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
-        Some(Box::new(Part {
-            node: PolicyNode::new(policy, config.addr, most),
-            told: config.clone(),
-            runs: None,
+        let max = (config.mtu.get() as usize).saturating_sub(HEADERS_LEN);
+        Some(Box::new(HostPolicy {
+            node: PolicyNode::new(policy, config.addr, max),
+            base_config: config.clone(),
+            active: None,
             refused: None,
-            expires: None,
+            expires_at: None,
             frame: Vec::new(),
         }))
     }
 
     pub fn next_wakeup(&self) -> Time {
-        self.expires.map_or(Time::MAX, |at| at).min(self.node.next_wakeup())
+        self.expires_at.map_or(Time::MAX, |at| at).min(self.node.next_wakeup())
     }
 
     /// Returns the host as it would be with a policy.
-    fn with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
-        let scheme = policy.config(&self.told.registry).map_err(|_| PolicyRefusal::Unknown)?;
-        let base_rtt = policy.base_rtt.unwrap_or(self.told.base_rtt);
-        let mut wanted = HostConfig { scheme, base_rtt, ..self.told.clone() };
+    fn config_with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
+        let scheme = policy.config(&self.base_config.registry).map_err(|_| PolicyRefusal::Unknown)?;
+        let base_rtt = policy.base_rtt.unwrap_or(self.base_config.base_rtt);
+        let mut wanted = HostConfig { scheme, base_rtt, ..self.base_config.clone() };
         if let Some(own) = &mut wanted.policy {
-            own.trickle = policy.timer.over(own.trickle);
+            own.trickle = policy.timer.apply_to(own.trickle);
         }
-        fits(&self.told, &wanted).map(|()| wanted)
+        check_applicable(&self.base_config, &wanted).map(|()| wanted)
     }
 
     /// Writes the POLICY frame that is to leave.
-    fn write(&mut self, now: Time) -> bool {
+    fn build_frame(&mut self, now: Time) -> bool {
         self.frame.clear();
         self.frame.resize(HEADERS_LEN, 0);
         self.node.transmit(now, &mut self.frame);
         let head = FrameRepr {
-            source_mac: self.told.mac,
+            source_mac: self.base_config.mac,
             destination_mac: POLICY_GROUP_MAC,
-            source: self.told.addr,
+            source: self.base_config.addr,
             destination: POLICY_GROUP,
             dscp: 0,
             ecn: Ecn::NotEct,
             entropy_port: WEIR_PORT,
-            weir: WeirRepr::of(Kind::Policy),
+            weir: WeirRepr::of(PacketKind::Policy),
             payload_len: (self.frame.len() - HEADERS_LEN) as u32,
         };
         head.emit(&[], &mut self.frame[..HEADERS_LEN]).is_some()
@@ -90,7 +90,7 @@ impl Host {
     /// A frame to the policy group, or of its kind.
     pub(super) fn receive_policy(&mut self, now: Time, frame: &FrameView<'_>) -> Result<(), DropReason> {
         let part = self.policy.as_mut().ok_or(DropReason::UnexpectedKind)?;
-        if frame.weir.kind() != Kind::Policy {
+        if frame.weir.kind() != PacketKind::Policy {
             return Err(DropReason::UnexpectedKind);
         }
         // One that the network brought to us alone is as bad as one that was meant for us alone.
@@ -104,14 +104,14 @@ impl Host {
         let from = frame.ip.source();
         if let Comparison::Newer { lost } = part.node.on_packet(now, from, payload)? {
             let id = part.node.held().id;
-            say(&mut self.events, PolicyEvent::Heard { id, from });
+            emit(&mut self.events, PolicyEvent::Received { id, from });
             if let Some(ours) = lost {
-                say(&mut self.events, PolicyEvent::Lost { ours, by: id });
+                emit(&mut self.events, PolicyEvent::Superseded { ours, by: id });
             }
-            self.follow(now);
-        } else if part.runs == Some(part.node.held().id) {
+            self.apply_held(now);
+        } else if part.active == Some(part.node.held().id) {
             // Somebody may know it for longer.
-            part.expires = part.node.held().expires();
+            part.expires_at = part.node.held().expires();
         }
         Ok(())
     }
@@ -120,14 +120,14 @@ impl Host {
     pub(super) fn transmit_policy(&mut self, now: Time, paused: u8) -> Option<Transmit> {
         let class = self.config.control_class;
         let part = self.policy.as_mut().filter(|part| part.node.is_due(now) && paused & 1 << class == 0)?;
-        part.write(now).then_some(Transmit::Policy { class })
+        part.build_frame(now).then_some(Transmit::Policy { class })
     }
 
     pub(super) fn wakeup_policy(&mut self, now: Time) {
         let Some(part) = &mut self.policy else { return };
         part.node.wakeup(now);
-        if part.expires.is_some_and(|at| at <= now)
-            && let Some(id) = part.runs
+        if part.expires_at.is_some_and(|at| at <= now)
+            && let Some(id) = part.active
         {
             self.expire(now, id);
         }
@@ -135,7 +135,7 @@ impl Host {
 
     /// Runs the policy that is held, if possible. It is called between two frames. Flows continue under the new scheme
     /// at their present sending rate.
-    fn follow(&mut self, now: Time) {
+    fn apply_held(&mut self, now: Time) {
         let Some(part) = &mut self.policy else { return };
         let held = part.node.held();
         let (id, expires) = (held.id, held.expires());
@@ -143,14 +143,14 @@ impl Host {
         if expires.is_some_and(|at| at <= now) {
             return self.expire(now, id);
         }
-        let wanted = part.with(policy);
+        let wanted = part.config_with(policy);
         part.refused = wanted.as_ref().err().copied();
         match wanted {
-            Err(why) => say(&mut self.events, PolicyEvent::Refused { id, why }),
+            Err(reason) => emit(&mut self.events, PolicyEvent::Refused { id, reason }),
             Ok(wanted) => {
-                (part.runs, part.expires) = (Some(id), expires);
-                say(&mut self.events, PolicyEvent::Runs { id });
-                self.adopt(now, wanted);
+                (part.active, part.expires_at) = (Some(id), expires);
+                emit(&mut self.events, PolicyEvent::Activated { id });
+                self.reconfigure(now, wanted);
             }
         }
     }
@@ -158,19 +158,19 @@ impl Host {
     /// Goes back to what the host was told.
     fn expire(&mut self, now: Time, id: PolicyId) {
         let Some(part) = &mut self.policy else { return };
-        (part.runs, part.expires, part.refused) = (None, None, None);
-        let told = part.told.clone();
-        say(&mut self.events, PolicyEvent::Expired { id });
-        self.adopt(now, told);
+        (part.active, part.expires_at, part.refused) = (None, None, None);
+        let told = part.base_config.clone();
+        emit(&mut self.events, PolicyEvent::Expired { id });
+        self.reconfigure(now, told);
     }
 
-    fn adopt(&mut self, now: Time, wanted: HostConfig) {
+    fn reconfigure(&mut self, now: Time, wanted: HostConfig) {
         let same = Policy::of(&*wanted.scheme) == Policy::of(&*self.config.scheme);
         if same && wanted.base_rtt == self.config.base_rtt {
             return;
         }
         // It was checked when it was found to fit.
-        let Ok(resolved) = wanted.check() else { return };
+        let Ok(resolved) = wanted.resolve() else { return };
         let from_rtt = self.config.base_rtt;
         self.outbound.adopt(now, from_rtt, &wanted, &resolved);
         self.inbound.adopt(&wanted, &resolved);
@@ -190,18 +190,18 @@ impl Host {
         edits: &[(K, V)],
     ) -> Result<PolicyId, PolicyError> {
         let part = self.policy.as_mut().ok_or(PolicyError::Off)?;
-        let policy = part.node.held().policy.clone().unwrap_or_else(|| Policy::of(&*part.told.scheme));
-        let policy = policy.edit(&part.told.registry, edits)?;
-        part.with(&policy).map_err(PolicyError::Refused)?;
+        let policy = part.node.held().policy.clone().unwrap_or_else(|| Policy::of(&*part.base_config.scheme));
+        let policy = policy.edit(&part.base_config.registry, edits)?;
+        part.config_with(&policy).map_err(PolicyError::Refused)?;
         let id = part.node.set(now, policy)?;
-        self.follow(now);
+        self.apply_held(now);
         Ok(id)
     }
 
-    /// Returns the host's view of policies; `None` if it does not take part.
-    pub fn policy(&self) -> Option<PolicyView<'_>> {
+    /// Returns the host's view of policies; `Open` if it does not take part.
+    pub fn policy(&self) -> Option<PolicyStatus<'_>> {
         let part = self.policy.as_deref()?;
-        Some(PolicyView { node: &part.node, runs: part.runs, refused: part.refused })
+        Some(PolicyStatus { node: &part.node, runs: part.active, refused: part.refused })
     }
 
     /// Returns the frame of the last [`Transmit::Policy`].
@@ -209,7 +209,7 @@ impl Host {
         self.policy.as_deref().map_or(&[], |part| &part.frame)
     }
 
-    /// Returns the state to keep over a restart; `None` if the host does not take part.
+    /// Returns the state to keep over a restart; `Open` if the host does not take part.
     pub fn export_policy(&self, now: Time) -> Option<Vec<u8>> {
         self.policy.as_deref().map(|part| part.node.export(now))
     }
@@ -221,17 +221,17 @@ impl Host {
     ///
     /// The host takes no part in policies, or the state is damaged, another host's, or signed with another
     /// key.
-    pub fn restore_policy(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
-        let part = self.policy.as_mut().ok_or(StateError::Off)?;
+    pub fn restore_policy(&mut self, now: Time, state: &[u8], downtime: Time) -> Result<(), StateError> {
+        let part = self.policy.as_mut().ok_or(StateError::Disabled)?;
         let before = part.node.held().id;
-        part.node.restore(now, state, asleep)?;
+        part.node.restore(now, state, downtime)?;
         if part.node.held().id != before {
-            self.follow(now);
+            self.apply_held(now);
         }
         Ok(())
     }
 }
 
-fn say(events: &mut Ring<HostEvent>, event: PolicyEvent) {
+fn emit(events: &mut Ring<HostEvent>, event: PolicyEvent) {
     events.push_back(HostEvent::Policy(event));
 }

@@ -58,7 +58,7 @@ macro_rules! parameters {
         }
 
         impl $crate::parameter::Parameters for $config {
-            fn parameters() -> Vec<$crate::parameter::ParameterOf<Self>> {
+            fn parameters() -> Vec<$crate::parameter::ParameterDef<Self>> {
                 let mut all = Vec::new();
                 $(
                     #[allow(unused_variables)]
@@ -75,18 +75,18 @@ macro_rules! parameters {
     ) => {
         let parameters = <$type as $crate::parameter::Parameters>::parameters();
         $(let parameters = $crate::parameter::with_source(parameters, stringify!($name), $source);)*
-        $all.extend($crate::parameter::part(parameters, |config: &mut $config| &mut config.$field));
+        $all.extend($crate::parameter::nested(parameters, |config: &mut $config| &mut config.$field));
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { part: $parameters:expr }) => {
-        $all.extend($crate::parameter::part($parameters, |config: &mut $config| &mut config.$field));
+        $all.extend($crate::parameter::nested($parameters, |config: &mut $config| &mut config.$field));
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { in $limits:expr, $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);
-        $all.push($crate::parameter::ParameterOf::within(info, $limits, |config: &mut $config| &mut config.$field));
+        $all.push($crate::parameter::ParameterDef::with_range(info, $limits, |config: &mut $config| &mut config.$field));
     };
     (@declare $all:ident, $help:ident, $config:ty, $field:ident, $type:ty, { $($about:tt)* }) => {
         let info = $crate::parameters!(@info $help, $field, $($about)*);
-        $all.push($crate::parameter::ParameterOf::new(info, |config: &mut $config| &mut config.$field));
+        $all.push($crate::parameter::ParameterDef::new(info, |config: &mut $config| &mut config.$field));
     };
 
     (@info $help:ident, $field:ident, info: $info:expr) => { $info };

@@ -6,10 +6,11 @@ mod declare;
 mod value;
 
 pub use value::{
-    EveryDequeue, HostsOwn, Off, OneOf, Or, ParameterValue, RateOf, Variants, Word, read_within, share,
+    EnumParameter, HostDefault, Keyword, KeywordOr, Off, OnDequeue, ParameterValue, RateSpec, VariantDefault,
+    parse_fraction, read_within,
 };
 
-use crate::nearest::did_you_mean;
+use crate::suggest::did_you_mean;
 use std::fmt;
 use std::ops::RangeInclusive;
 
@@ -40,7 +41,7 @@ impl Default for ParameterInfo {
 /// A configuration whose fields are parameters.
 pub trait Parameters: fmt::Debug + Clone + Default + Send + Sync + 'static {
     /// Declares the parameters.
-    fn parameters() -> Vec<ParameterOf<Self>>;
+    fn parameters() -> Vec<ParameterDef<Self>>;
 }
 
 /// A parameter of a scheme and its default.
@@ -63,32 +64,32 @@ type Get<C> = Box<dyn Fn(&mut C) -> String>;
 type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
 
 /// A parameter of a configuration `C`: its description, and how it is read and written there.
-pub struct ParameterOf<C> {
+pub struct ParameterDef<C> {
     /// The description.
     pub info: ParameterInfo,
     get: Get<C>,
     set: Set<C>,
 }
 
-impl<C: 'static> ParameterOf<C> {
+impl<C: 'static> ParameterDef<C> {
     /// Declares a parameter that is a field of `C`.
     pub fn new<V: ParameterValue>(info: ParameterInfo, field: fn(&mut C) -> &mut V) -> Self {
-        ParameterOf {
+        ParameterDef {
             info,
-            get: Box::new(move |c| field(c).write()),
-            set: Box::new(move |c, text| V::read(text).map(|value| *field(c) = value)),
+            get: Box::new(move |c| field(c).to_text()),
+            set: Box::new(move |c, text| V::parse(text).map(|value| *field(c) = value)),
         }
     }
 
     /// Declares a parameter whose value is within limits. A number may be written as a percentage.
-    pub fn within<V: ParameterValue + PartialOrd>(
+    pub fn with_range<V: ParameterValue + PartialOrd>(
         info: ParameterInfo,
         limits: RangeInclusive<V>,
         field: fn(&mut C) -> &mut V,
     ) -> Self {
-        ParameterOf {
+        ParameterDef {
             info,
-            get: Box::new(move |c| field(c).write()),
+            get: Box::new(move |c| field(c).to_text()),
             set: Box::new(move |c, text| read_within(text, &limits).map(|value| *field(c) = value)),
         }
     }
@@ -109,7 +110,7 @@ impl<C: 'static> ParameterOf<C> {
     /// If the text is no value of this parameter.
     pub fn set(&self, config: &mut C, text: &str) -> Result<(), ParameterError> {
         let ParameterInfo { name, range, .. } = self.info;
-        (self.set)(config, text).map_err(|problem| ParameterError::BadValue {
+        (self.set)(config, text).map_err(|problem| ParameterError::InvalidValue {
             parameter: name,
             problem,
             range,
@@ -118,11 +119,11 @@ impl<C: 'static> ParameterOf<C> {
 }
 
 /// Turns the parameters of a part of a configuration into parameters of the whole.
-pub fn part<P: 'static, C: 'static>(
-    parameters: Vec<ParameterOf<P>>,
+pub fn nested<P: 'static, C: 'static>(
+    parameters: Vec<ParameterDef<P>>,
     of: fn(&mut C) -> &mut P,
-) -> impl Iterator<Item = ParameterOf<C>> {
-    parameters.into_iter().map(move |ParameterOf { info, get, set }| ParameterOf {
+) -> impl Iterator<Item = ParameterDef<C>> {
+    parameters.into_iter().map(move |ParameterDef { info, get, set }| ParameterDef {
         info,
         get: Box::new(move |c: &mut C| get(of(c))),
         set: Box::new(move |c: &mut C, text: &str| set(of(c), text)),
@@ -130,17 +131,17 @@ pub fn part<P: 'static, C: 'static>(
 }
 
 /// Returns the parameters but those with these names.
-pub fn without<C>(mut parameters: Vec<ParameterOf<C>>, names: &[&str]) -> Vec<ParameterOf<C>> {
+pub fn without<C>(mut parameters: Vec<ParameterDef<C>>, names: &[&str]) -> Vec<ParameterDef<C>> {
     parameters.retain(|it| !names.contains(&it.info.name));
     parameters
 }
 
 /// Replaces the source of the parameter with this name.
 pub fn with_source<C>(
-    mut parameters: Vec<ParameterOf<C>>,
+    mut parameters: Vec<ParameterDef<C>>,
     name: &str,
     source: &'static str,
-) -> Vec<ParameterOf<C>> {
+) -> Vec<ParameterDef<C>> {
     for parameter in parameters.iter_mut().filter(|it| it.info.name == name) {
         parameter.info.source = source;
     }
@@ -152,7 +153,7 @@ pub fn with_source<C>(
 pub enum ParameterError {
     /// The parameter does not take this value.
     #[error("{parameter}: {problem}, it takes {range}")]
-    BadValue {
+    InvalidValue {
         /// The parameter.
         parameter: &'static str,
         /// The problem.
@@ -176,7 +177,7 @@ impl ParameterError {
     /// Returns the parameter's name, as given.
     pub fn parameter(&self) -> &str {
         match self {
-            ParameterError::BadValue { parameter, .. } => parameter,
+            ParameterError::InvalidValue { parameter, .. } => parameter,
             ParameterError::Unknown { parameter, .. } => parameter,
         }
     }

@@ -10,213 +10,213 @@ pub trait ParameterValue: Copy + 'static {
     /// # Errors
     ///
     /// If the text is no such value: says why, without a full stop.
-    fn read(text: &str) -> Result<Self, String>;
-    /// Writes the value as [`read`](Self::read) reads it.
-    fn write(self) -> String;
+    fn parse(text: &str) -> Result<Self, String>;
+    /// Writes the value as [`parse`](Self::read) reads it.
+    fn to_text(self) -> String;
 }
 
 impl ParameterValue for bool {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "on" | "true" => Ok(true),
             "off" | "false" => Ok(false),
             _ => Err(format!("\"{text}\" is neither on nor off")),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         if self { "on" } else { "off" }.to_owned()
     }
 }
 
 /// A count above 0.
 impl ParameterValue for u32 {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         text.parse().ok().filter(|&n| n > 0).ok_or_else(|| format!("\"{text}\" is not a count above 0"))
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.to_string()
     }
 }
 
 /// A number that is not negative, or a percentage.
 impl ParameterValue for f64 {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         Ok(text.parse::<Ratio>()?.get())
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.to_string()
     }
 }
 
 /// A ratio from 0 to 1.
 impl ParameterValue for Ratio {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let ratio: Ratio = text.parse()?;
         if ratio.get() <= 1.0 { Ok(ratio) } else { Err(format!("{text} is out of range")) }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.to_string()
     }
 }
 
 /// A time above 0.
 impl ParameterValue for Time {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
             Time::ZERO => Err("zero is too short".to_owned()),
             time => Ok(time),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.to_string()
     }
 }
 
 /// A size above 0.
 impl ParameterValue for Bytes {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
             Bytes::ZERO => Err("zero is too little".to_owned()),
             bytes => Ok(bytes),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.to_string()
     }
 }
 
 /// A rate above 0, absolute or as a fraction of the NIC's rate, so that a default fits 10 Mbit/s and 400 Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum RateOf {
+pub enum RateSpec {
     /// An absolute rate.
     Rate(Bandwidth),
     /// The NIC's rate divided by this.
     NicOver(u32),
 }
 
-impl RateOf {
+impl RateSpec {
     /// Returns the rate on a host whose NIC has rate `nic`.
-    pub fn of(self, nic: Bandwidth) -> Bandwidth {
+    pub fn resolve(self, nic: Bandwidth) -> Bandwidth {
         match self {
-            RateOf::Rate(rate) => rate,
-            RateOf::NicOver(n) => nic / u64::from(n),
+            RateSpec::Rate(rate) => rate,
+            RateSpec::NicOver(n) => nic / u64::from(n),
         }
     }
 }
 
-impl ParameterValue for RateOf {
-    fn read(text: &str) -> Result<Self, String> {
-        if let Some(n) = share(text, "nic") {
-            return Ok(RateOf::NicOver(n));
+impl ParameterValue for RateSpec {
+    fn parse(text: &str) -> Result<Self, String> {
+        if let Some(n) = parse_fraction(text, "nic") {
+            return Ok(RateSpec::NicOver(n));
         }
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
             Bandwidth::ZERO => Err("a flow never ends at rate zero".to_owned()),
-            rate => Ok(RateOf::Rate(rate)),
+            rate => Ok(RateSpec::Rate(rate)),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
-            RateOf::Rate(rate) => rate.to_string(),
-            RateOf::NicOver(n) => format!("nic/{n}"),
+            RateSpec::Rate(rate) => rate.to_string(),
+            RateSpec::NicOver(n) => format!("nic/{n}"),
         }
     }
 }
 
 /// A value, or the word that leaves it to another parameter or to the host.
-impl<W: Word, S: ParameterValue> ParameterValue for Or<W, S> {
-    fn read(text: &str) -> Result<Self, String> {
-        if text == W::WORD { Ok(Or::Word(W::default())) } else { S::read(text).map(Or::Value) }
+impl<W: Keyword, S: ParameterValue> ParameterValue for KeywordOr<W, S> {
+    fn parse(text: &str) -> Result<Self, String> {
+        if text == W::WORD { Ok(KeywordOr::Word(W::default())) } else { S::parse(text).map(KeywordOr::Value) }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
-            Or::Word(_) => W::WORD.to_owned(),
-            Or::Value(value) => value.write(),
+            KeywordOr::Word(_) => W::WORD.to_owned(),
+            KeywordOr::Value(value) => value.to_text(),
         }
     }
 }
 
 /// A value of type `S`, or a word in its place.
 #[derive(Clone, Copy, Debug)]
-pub enum Or<W, S> {
+pub enum KeywordOr<W, S> {
     /// The word.
     Word(W),
     /// The value.
     Value(S),
 }
 
-impl<W: Word, S> Or<W, S> {
+impl<W: Keyword, S> KeywordOr<W, S> {
     /// Returns the word.
     pub fn word() -> Self {
-        Or::Word(W::default())
+        KeywordOr::Word(W::default())
     }
-    /// Returns the value, `None` for the word.
+    /// Returns the value, `Open` for the word.
     pub fn value(self) -> Option<S> {
         match self {
-            Or::Word(_) => None,
-            Or::Value(value) => Some(value),
+            KeywordOr::Word(_) => None,
+            KeywordOr::Value(value) => Some(value),
         }
     }
     /// Returns the value, or `meant` for the word.
     pub fn or(self, meant: S) -> S {
         match self {
-            Or::Word(_) => meant,
-            Or::Value(value) => value,
+            KeywordOr::Word(_) => meant,
+            KeywordOr::Value(value) => value,
         }
     }
 }
 
 /// A word that may stand in place of a value.
-pub trait Word: Copy + Default + 'static {
+pub trait Keyword: Copy + Default + 'static {
     /// The word as it is written.
     const WORD: &'static str;
 }
 
 /// `host`: the value of the host's configuration.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct HostsOwn;
-impl Word for HostsOwn {
+pub struct HostDefault;
+impl Keyword for HostDefault {
     const WORD: &'static str = "host";
 }
 
 /// `dequeue`: whenever a packet leaves, instead of periodically.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct EveryDequeue;
-impl Word for EveryDequeue {
+pub struct OnDequeue;
+impl Keyword for OnDequeue {
     const WORD: &'static str = "dequeue";
 }
 
 /// `off`: never.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Off;
-impl Word for Off {
+impl Keyword for Off {
     const WORD: &'static str = "off";
 }
 
 /// `variant`: the value of the scheme's variant.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Variants;
-impl Word for Variants {
+pub struct VariantDefault;
+impl Keyword for VariantDefault {
     const WORD: &'static str = "variant";
 }
 
-/// Reads `<word>/<count>`; `None` if the text is something else or the count is 0.
-pub fn share(text: &str, word: &str) -> Option<u32> {
+/// Reads `<word>/<count>`; `Open` if the text is something else or the count is 0.
+pub fn parse_fraction(text: &str, word: &str) -> Option<u32> {
     text.strip_prefix(word)?.strip_prefix('/')?.parse().ok().filter(|&n| n > 0)
 }
 
 /// A type with a few values, each with its word.
-pub trait OneOf: Copy + PartialEq + 'static {
+pub trait EnumParameter: Copy + PartialEq + 'static {
     /// Each value and its word.
-    const WORDS: &'static [(&'static str, Self)];
+    const NAMES: &'static [(&'static str, Self)];
 }
 
-impl<T: OneOf> ParameterValue for T {
-    fn read(text: &str) -> Result<Self, String> {
-        let found = T::WORDS.iter().find(|(word, _)| *word == text);
+impl<T: EnumParameter> ParameterValue for T {
+    fn parse(text: &str) -> Result<Self, String> {
+        let found = T::NAMES.iter().find(|(word, _)| *word == text);
         found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its values"))
     }
-    fn write(self) -> String {
-        let found = T::WORDS.iter().find(|(_, value)| *value == self);
+    fn to_text(self) -> String {
+        let found = T::NAMES.iter().find(|(_, value)| *value == self);
         found.map_or_else(String::new, |(word, _)| (*word).to_owned())
     }
 }
@@ -230,6 +230,6 @@ pub fn read_within<V: ParameterValue + PartialOrd>(
     text: &str,
     limits: &RangeInclusive<V>,
 ) -> Result<V, String> {
-    let value = V::read(text)?;
+    let value = V::parse(text)?;
     if limits.contains(&value) { Ok(value) } else { Err(format!("{text} is out of range")) }
 }

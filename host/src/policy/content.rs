@@ -1,7 +1,7 @@
 use crate::parameter::{ParameterError, ParameterValue};
-use crate::scheme::{Marking, SchemeConfig};
+use crate::scheme::{EcnThresholds, SchemeConfig};
 use crate::schemes::{Registry, SchemeError};
-use crate::trickle::{SHORTEST_IMIN, TrickleConfig, TrickleError};
+use crate::trickle::{MIN_IMIN, TrickleConfig, TrickleError};
 use std::collections::BTreeMap;
 use std::fmt;
 use std::num::NonZeroU32;
@@ -16,23 +16,23 @@ pub struct Policy {
     pub scheme: String,
     /// All its parameters, as [`SchemeConfig::get`] writes them.
     pub parameters: BTreeMap<String, String>,
-    /// Base RTT `T`; `None`: that of each host's own configuration.
+    /// Base RTT `T`; `Open`: that of each host's own configuration.
     pub base_rtt: Option<Time>,
-    /// Thresholds at which switches should mark; `None`: those of the scheme. Hosts only distribute them: a
+    /// Thresholds at which switches should mark; `Open`: those of the scheme. Hosts only distribute them: a
     /// controller has to write them into the switches' tables.
-    pub ecn: Option<Marking>,
+    pub ecn: Option<EcnThresholds>,
     /// Trickle's parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time: if
     /// they differ, some hosts send more than their share (sections 6.1 to 6.3). They apply as long as the
     /// policy is held, whether or not it runs.
-    pub timer: Timer,
+    pub timer: TrickleOverrides,
     /// Time after which the policy ends, counted from when it was set; each host then returns to its own configuration.
-    /// `None`: until the next policy.
+    /// `Open`: until the next policy.
     pub lifetime: Option<Time>,
 }
 
-/// Trickle's parameters in a policy; `None`: the parameter of each host's own configuration.
+/// Trickle's parameters in a policy; `Open`: the parameter of each host's own configuration.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Timer {
+pub struct TrickleOverrides {
     /// Imin.
     pub imin: Option<Time>,
     /// Imax in doublings.
@@ -41,9 +41,9 @@ pub struct Timer {
     pub k: Option<u32>,
 }
 
-impl Timer {
-    /// Returns these parameters; those that are `None` are taken from `told`, the host's own configuration.
-    pub fn over(&self, told: TrickleConfig) -> TrickleConfig {
+impl TrickleOverrides {
+    /// Returns these parameters; those that are `Open` are taken from `told`, the host's own configuration.
+    pub fn apply_to(&self, told: TrickleConfig) -> TrickleConfig {
         TrickleConfig {
             imin: self.imin.unwrap_or(told.imin),
             doublings: self.doublings.unwrap_or(told.doublings),
@@ -53,7 +53,7 @@ impl Timer {
 
     /// Checks that such a timer can exist, whatever a host's own configuration is.
     pub(super) fn check(&self) -> Result<(), TrickleError> {
-        self.over(TrickleConfig { imin: SHORTEST_IMIN, doublings: 0, k: None }).check()
+        self.apply_to(TrickleConfig { imin: MIN_IMIN, doublings: 0, k: None }).check()
     }
 }
 
@@ -66,9 +66,9 @@ const IMIN: &str = "imin";
 const IMAX: &str = "imax";
 const REDUNDANCY: &str = "k";
 /// Their values that stand for nothing.
-const HOST: &str = "host";
-const SCHEMES: &str = "scheme";
-const FOREVER: &str = "forever";
+const HOST_DEFAULT: &str = "host";
+const SCHEME_DEFAULT: &str = "scheme";
+const NO_LIFETIME: &str = "forever";
 /// The parameter by which schemes ask for thresholds.
 const ECN_PARAMETER: &str = "ecn";
 
@@ -77,7 +77,14 @@ impl Policy {
     pub fn of(scheme: &dyn SchemeConfig) -> Policy {
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
         let (scheme, parameters) = (scheme.name().to_owned(), parameters.collect());
-        Policy { scheme, parameters, base_rtt: None, ecn: None, timer: Timer::default(), lifetime: None }
+        Policy {
+            scheme,
+            parameters,
+            base_rtt: None,
+            ecn: None,
+            timer: TrickleOverrides::default(),
+            lifetime: None,
+        }
     }
 
     /// Returns this policy with some keys changed: `scheme` (whose parameters then have their defaults), `T`
@@ -111,13 +118,13 @@ impl Policy {
         let mut parameters: Vec<(&str, &str)> =
             policy.parameters.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         for (key, value) in edits() {
-            let bad = |why: String| PolicyError::Value { key: key.to_owned(), why };
+            let bad = |reason: String| PolicyError::Value { key: key.to_owned(), reason };
             match key {
                 SCHEME => {}
-                BASE_RTT => policy.base_rtt = optional(value, HOST).map_err(bad)?,
-                ECN => policy.ecn = optional(value, SCHEMES).map_err(bad)?,
-                LIFETIME => policy.lifetime = optional(value, FOREVER).map_err(bad)?,
-                IMIN => policy.timer.imin = optional(value, HOST).map_err(bad)?,
+                BASE_RTT => policy.base_rtt = optional(value, HOST_DEFAULT).map_err(bad)?,
+                ECN => policy.ecn = optional(value, SCHEME_DEFAULT).map_err(bad)?,
+                LIFETIME => policy.lifetime = optional(value, NO_LIFETIME).map_err(bad)?,
+                IMIN => policy.timer.imin = optional(value, HOST_DEFAULT).map_err(bad)?,
                 IMAX => policy.timer.doublings = optional_count(value).map_err(bad)?,
                 REDUNDANCY => policy.timer.k = optional_count(value).map_err(bad)?,
                 parameter => parameters.push((parameter, value)),
@@ -141,7 +148,7 @@ impl Policy {
         if let Some(marking) = self.ecn
             && let Some(asked) = parameters.iter_mut().find(|(parameter, _)| *parameter == ECN_PARAMETER)
         {
-            asked.1 = marking.write();
+            asked.1 = marking.to_text();
         }
         registry.make(&self.scheme, &parameters)
     }
@@ -151,19 +158,19 @@ impl Policy {
         let or = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
         let own = [
             (SCHEME, self.scheme.clone()),
-            (BASE_RTT, or(self.base_rtt.map(ParameterValue::write), HOST)),
-            (ECN, or(self.ecn.map(ParameterValue::write), SCHEMES)),
-            (LIFETIME, or(self.lifetime.map(ParameterValue::write), FOREVER)),
-            (IMIN, or(self.timer.imin.map(ParameterValue::write), HOST)),
-            (IMAX, or(self.timer.doublings.map(|n| n.to_string()), HOST)),
-            (REDUNDANCY, or(self.timer.k.map(|n| n.to_string()), HOST)),
+            (BASE_RTT, or(self.base_rtt.map(ParameterValue::to_text), HOST_DEFAULT)),
+            (ECN, or(self.ecn.map(ParameterValue::to_text), SCHEME_DEFAULT)),
+            (LIFETIME, or(self.lifetime.map(ParameterValue::to_text), NO_LIFETIME)),
+            (IMIN, or(self.timer.imin.map(ParameterValue::to_text), HOST_DEFAULT)),
+            (IMAX, or(self.timer.doublings.map(|n| n.to_string()), HOST_DEFAULT)),
+            (REDUNDANCY, or(self.timer.k.map(|n| n.to_string()), HOST_DEFAULT)),
         ];
         let own = own.into_iter().map(|(key, value)| (key.to_owned(), value));
         own.chain(self.parameters.clone()).collect()
     }
 
     /// Returns the [`entries`](Self::entries) of this policy that differ from `other`.
-    pub fn differs(&self, other: &Policy) -> Vec<(String, String)> {
+    pub fn changed_entries(&self, other: &Policy) -> Vec<(String, String)> {
         let theirs = other.entries();
         self.entries().into_iter().filter(|entry| !theirs.contains(entry)).collect()
     }
@@ -171,12 +178,12 @@ impl Policy {
 
 /// Returns a value, or nothing if it is `word`.
 fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
-    if text == word { Ok(None) } else { S::read(text).map(Some) }
+    if text == word { Ok(None) } else { S::parse(text).map(Some) }
 }
 
 /// Returns a number that may be 0, or each host's own.
 fn optional_count(text: &str) -> Result<Option<u32>, String> {
-    if text == HOST {
+    if text == HOST_DEFAULT {
         return Ok(None);
     }
     text.parse().map(Some).map_err(|_| format!("\"{text}\" is not a count"))
@@ -197,20 +204,20 @@ pub enum PolicyError {
     #[error(transparent)]
     Scheme(#[from] SchemeError),
     /// A value of another key that cannot be.
-    #[error("{key}: {why}")]
+    #[error("{key}: {reason}")]
     Value {
         /// The key.
         key: String,
         /// The problem.
-        why: String,
+        reason: String,
     },
     /// It does not fit a packet.
-    #[error("the policy needs {bytes} bytes in a packet, which has room for {most}")]
+    #[error("the policy needs {bytes} bytes in a packet, which has room for {max}")]
     TooLong {
         /// Size of the policy.
         bytes: usize,
         /// Largest size that fits.
-        most: usize,
+        max: usize,
     },
     /// There can be no such timer.
     #[error(transparent)]
@@ -247,7 +254,7 @@ mod tests {
             .unwrap();
         assert_eq!(policy.parameters["eta"], "0.9");
         assert_eq!((policy.base_rtt, policy.lifetime), (Some(Time::from_us(13)), Some(Time::from_secs(60))));
-        let changed = policy.differs(&hpcc());
+        let changed = policy.changed_entries(&hpcc());
         assert_eq!(
             changed,
             [("T", "13us"), ("lifetime", "60s"), ("eta", "0.9")].map(|(k, v)| (k.into(), v.into()))

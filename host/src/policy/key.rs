@@ -5,26 +5,26 @@ use std::fmt;
 /// Bytes of a signature: all of HMAC-SHA256 (RFC 2104).
 pub(super) const MAC_LEN: usize = 32;
 /// The shortest key. NIST SP 800-107 §5.3.4: no less than the security wanted, here 128 bits.
-pub const LEAST_KEY: usize = 16;
+pub const MIN_KEY_LEN: usize = 16;
 
 /// The key that all hosts of a network share.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PolicyKey(Box<[u8]>);
 
 impl PolicyKey {
-    /// Creates a key from at least [`LEAST_KEY`] bytes.
+    /// Creates a key from at least [`MIN_KEY_LEN`] bytes.
     ///
     /// # Errors
     ///
     /// There are fewer bytes.
     pub fn new(bytes: &[u8]) -> Result<PolicyKey, KeyError> {
-        match bytes.len() >= LEAST_KEY {
+        match bytes.len() >= MIN_KEY_LEN {
             true => Ok(PolicyKey(bytes.into())),
             false => Err(KeyError { bytes: bytes.len() }),
         }
     }
 
-    fn over(&self, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
+    fn mac_over(&self, parts: &[&[u8]]) -> Option<Hmac<Sha256>> {
         let mut mac = Hmac::<Sha256>::new_from_slice(&self.0).ok()?;
         parts.iter().for_each(|part| mac.update(part));
         Some(mac)
@@ -33,12 +33,12 @@ impl PolicyKey {
     /// Returns the signature of `parts`, one behind the other.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
         // HMAC takes keys of any length.
-        self.over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())
+        self.mac_over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())
     }
 
     /// Returns whether `signature` is that of `parts`, in constant time.
-    pub(super) fn verifies(&self, parts: &[&[u8]], signature: &[u8]) -> bool {
-        self.over(parts).is_some_and(|mac| mac.verify_slice(signature).is_ok())
+    pub(super) fn verify(&self, parts: &[&[u8]], signature: &[u8]) -> bool {
+        self.mac_over(parts).is_some_and(|mac| mac.verify_slice(signature).is_ok())
     }
 }
 
@@ -51,7 +51,7 @@ impl fmt::Debug for PolicyKey {
 
 /// A key that is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key of {bytes} bytes can be guessed, use at least {LEAST_KEY}")]
+#[error("a key of {bytes} bytes can be guessed, use at least {MIN_KEY_LEN}")]
 pub struct KeyError {
     /// As given.
     pub bytes: usize,
@@ -68,11 +68,9 @@ mod tests {
         let signature = key.sign(&[b"Test Using Larger Than Block-Size", b" Key - Hash Key First"]);
         let hex: String = signature.iter().map(|b| format!("{b:02x}")).collect();
         assert_eq!(hex, "60e431591ee0b67f0d8a26aacbf5b77f8e0bc6213728c5140546040f0ee37f54");
-        assert!(key.verifies(&[b"Test Using Larger Than Block-Size Key - Hash Key First"], &signature));
-        assert!(!key.verifies(&[b"Test"], &signature));
-        assert!(
-            !key.verifies(&[b"Test Using Larger Than Block-Size Key - Hash Key First"], &signature[..31])
-        );
+        assert!(key.verify(&[b"Test Using Larger Than Block-Size Key - Hash Key First"], &signature));
+        assert!(!key.verify(&[b"Test"], &signature));
+        assert!(!key.verify(&[b"Test Using Larger Than Block-Size Key - Hash Key First"], &signature[..31]));
     }
 
     #[test]

@@ -17,9 +17,9 @@ mod record;
 mod refusal;
 mod state;
 
-pub use content::{Policy, PolicyError, Timer};
-pub use key::{KeyError, LEAST_KEY, PolicyKey};
-pub use node::{Comparison, MAX_SENDERS, PolicyNode, PolicyStats, STAMP_AHEAD_NS, StoredPolicy};
+pub use content::{Policy, PolicyError, TrickleOverrides};
+pub use key::{KeyError, MIN_KEY_LEN, PolicyKey};
+pub use node::{Comparison, HeldPolicy, MAX_SENDERS, MAX_STAMP_AHEAD_NS, PolicyNode, PolicyStats};
 pub use packet::{Digest, MAX_POLICY_PACKET, PolicyId};
 pub use record::{Origin, PolicyRecord};
 pub use refusal::PolicyRefusal;
@@ -34,12 +34,12 @@ use weir_units::Time;
 /// other, and of 1,024 that is 64 packets rather than 512. §6.6's two to three times the time for k packets is far less.
 pub const IMIN_RTTS: u64 = 16;
 /// Imax in doublings, where it is not given: RFC 6206 §4.1's example. From 16 times 13 us that makes 13.6 s.
-pub const DOUBLINGS: u32 = 16;
+pub const DEFAULT_DOUBLINGS: u32 = 16;
 /// k, where it is not given: RFC 6206 §6.5 has 1 to 5 as typical. With 2, the loss of one packet in an interval leaves
 /// one that is heard.
-pub const REDUNDANCY: u32 = 2;
+pub const DEFAULT_REDUNDANCY: u32 = 2;
 /// Policies that a host remembers, where it is not told otherwise. Ours.
-pub const HISTORY: usize = 32;
+pub const DEFAULT_HISTORY_LEN: usize = 32;
 
 /// The configuration of a host that takes part in policies.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -69,13 +69,13 @@ impl PolicyConfig {
             start: Time::ZERO,
             seed,
             epoch_ns: 0,
-            history: HISTORY,
+            history: DEFAULT_HISTORY_LEN,
         }
     }
 }
 
 /// Returns the default timer for a fabric of this base round-trip time.
 pub fn default_trickle(base_rtt: Time) -> TrickleConfig {
-    let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::SHORTEST_IMIN);
-    TrickleConfig { imin, doublings: DOUBLINGS, k: std::num::NonZeroU32::new(REDUNDANCY) }
+    let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::MIN_IMIN);
+    TrickleConfig { imin, doublings: DEFAULT_DOUBLINGS, k: std::num::NonZeroU32::new(DEFAULT_REDUNDANCY) }
 }

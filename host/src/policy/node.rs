@@ -1,9 +1,9 @@
-use super::packet::{self, Body, Envelope, Unsealed};
+use super::packet::{self, Body, Envelope, UnsealError};
 use super::{
     Digest, MAX_POLICY_PACKET, Origin, Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyRecord,
 };
 use crate::stats::DropReason;
-use crate::trickle::{Tick, Trickle, TrickleConfig};
+use crate::trickle::{Trickle, TrickleConfig, TrickleEvent};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 use std::collections::{BTreeMap, VecDeque};
@@ -15,31 +15,31 @@ use weir_units::Time;
 pub const MAX_SENDERS: usize = 16_384;
 /// The most by which a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence
 /// another host for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
-pub const STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
+pub const MAX_STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
 /// The policy that a host holds, whether it runs it or not.
 #[derive(Clone, Debug, PartialEq)]
-pub struct StoredPolicy {
+pub struct HeldPolicy {
     /// The policy's id.
     pub id: PolicyId,
     /// Digest of the policy from which it was edited.
     pub parent: Digest,
     /// Its digest.
     pub digest: Digest,
-    /// The content; `None`: the host knows of no policy that was set.
+    /// The content; `Open`: the host knows of no policy that was set.
     pub policy: Option<Policy>,
     /// The body of its packets.
     pub(super) body: Box<[u8]>,
     /// Age of the policy at the time that follows.
     pub(super) age: Time,
-    pub(super) aged_at: Time,
+    pub(super) age_as_of: Time,
 }
 
-impl StoredPolicy {
-    pub(super) fn new(body: Body, bytes: &[u8], age: Time, now: Time) -> StoredPolicy {
+impl HeldPolicy {
+    pub(super) fn new(body: Body, bytes: &[u8], age: Time, now: Time) -> HeldPolicy {
         let digest = packet::digest(bytes);
         let Body { id, parent, policy } = body;
-        StoredPolicy { id, parent, digest, policy, body: bytes.into(), age, aged_at: now }
+        HeldPolicy { id, parent, digest, policy, body: bytes.into(), age, age_as_of: now }
     }
 
     /// Returns the rank of a policy: version, then writer, then digest. Two policies that agree in version and writer
@@ -50,13 +50,13 @@ impl StoredPolicy {
 
     /// Returns the time since the policy was set, as far as this host knows.
     pub fn age(&self, now: Time) -> Time {
-        self.age.saturating_add(now.saturating_sub(self.aged_at))
+        self.age.saturating_add(now.saturating_sub(self.age_as_of))
     }
 
     /// Returns the time at which its lifetime ends, if it has one.
     pub fn expires(&self) -> Option<Time> {
         let lifetime = self.policy.as_ref()?.lifetime?;
-        Some(self.aged_at.saturating_add(lifetime.saturating_sub(self.age)))
+        Some(self.age_as_of.saturating_add(lifetime.saturating_sub(self.age)))
     }
 }
 
@@ -101,25 +101,25 @@ pub struct PolicyNode {
     pub(super) key: PolicyKey,
     epoch_ns: u64,
     /// The timer's parameters where the policy does not say them.
-    told: TrickleConfig,
+    base_trickle: TrickleConfig,
     trickle: Trickle,
     rng: Pcg64Mcg,
-    pub(super) held: StoredPolicy,
+    pub(super) held: HeldPolicy,
     /// A packet is to leave, before this time.
-    due: Option<Time>,
+    transmit_before: Option<Time>,
     /// The last stamp of this host, and of each other.
     pub(super) stamp: u64,
-    pub(super) stamps: BTreeMap<Ipv4Addr, u64>,
+    pub(super) last_stamps: BTreeMap<Ipv4Addr, u64>,
     pub(super) history: VecDeque<PolicyRecord>,
     history_limit: usize,
-    most: usize,
+    max_packet_len: usize,
     stats: PolicyStats,
 }
 
 impl PolicyNode {
-    /// Returns a node that knows of no policy, and whose packets may have `most` bytes. Its first interval is the
+    /// Returns a node that knows of no policy, and whose packets may have `max_packet_len` bytes. Its first interval is the
     /// shortest: if others know a policy, it wants it soon.
-    pub fn new(config: &PolicyConfig, addr: Ipv4Addr, most: usize) -> PolicyNode {
+    pub fn new(config: &PolicyConfig, addr: Ipv4Addr, max: usize) -> PolicyNode {
         let now = config.start;
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
         let none = Body::none();
@@ -128,16 +128,16 @@ impl PolicyNode {
             addr,
             key: config.key.clone(),
             epoch_ns: config.epoch_ns,
-            told: config.trickle,
+            base_trickle: config.trickle,
             trickle: Trickle::start(config.trickle, config.trickle.imin, now, &mut rng),
             rng,
-            held: StoredPolicy::new(none, &bytes, Time::ZERO, now),
-            due: None,
+            held: HeldPolicy::new(none, &bytes, Time::ZERO, now),
+            transmit_before: None,
             stamp: 0,
-            stamps: BTreeMap::new(),
+            last_stamps: BTreeMap::new(),
             history: VecDeque::new(),
             history_limit: config.history,
-            most: most.min(MAX_POLICY_PACKET),
+            max_packet_len: max.min(MAX_POLICY_PACKET),
             stats: PolicyStats::default(),
         }
     }
@@ -156,61 +156,61 @@ impl PolicyNode {
         payload: &[u8],
     ) -> Result<Comparison, DropReason> {
         if source == self.addr {
-            return Err(DropReason::PolicyEcho);
+            return Err(DropReason::PolicyLoopback);
         }
         let (Envelope { stamp, age }, bytes) =
             packet::unseal(payload, source, &self.key).map_err(|unsealed| match unsealed {
-                Unsealed::Malformed => DropReason::PolicyMalformed,
-                Unsealed::Forged => DropReason::PolicyForged,
+                UnsealError::Malformed => DropReason::PolicyMalformed,
+                UnsealError::Forged => DropReason::PolicyForged,
             })?;
         // A body that was seen before need not be read again.
         let same = bytes == &*self.held.body;
         let body = if same { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
-        if stamp > self.latest_stamp(now) {
-            return Err(DropReason::PolicyAhead);
+        if stamp > self.max_accepted_stamp(now) {
+            return Err(DropReason::PolicyFromFuture);
         }
-        let full = self.stamps.len() >= MAX_SENDERS;
-        match self.stamps.get_mut(&source) {
+        let full = self.last_stamps.len() >= MAX_SENDERS;
+        match self.last_stamps.get_mut(&source) {
             Some(last) if stamp <= *last => return Err(DropReason::PolicyReplayed),
             Some(last) => *last = stamp,
-            None if full => return Err(DropReason::PolicySenders),
+            None if full => return Err(DropReason::PolicySenderTableFull),
             None => {
-                self.stamps.insert(source, stamp);
+                self.last_stamps.insert(source, stamp);
             }
         }
         let Some(body) = body else {
             self.stats.consistent += 1;
-            self.trickle.consistent();
+            self.trickle.on_consistent();
             // What could not leave yet, others have said meanwhile.
-            let redundant = self.trickle.is_redundant() && self.due.take().is_some();
+            let redundant = self.trickle.is_redundant() && self.transmit_before.take().is_some();
             self.stats.suppressed += u64::from(redundant);
             // The host that has known it longest is right: the others have slept, or did not know.
             if age > self.held.age(now) {
-                (self.held.age, self.held.aged_at) = (age, now);
+                (self.held.age, self.held.age_as_of) = (age, now);
             }
             return Ok(Comparison::Consistent);
         };
-        let theirs = StoredPolicy::new(body, bytes, age, now);
+        let theirs = HeldPolicy::new(body, bytes, age, now);
         if theirs.rank() < self.held.rank() {
             self.stats.older += 1;
             self.reset(now);
             return Ok(Comparison::Older);
         }
         self.stats.newer += 1;
-        let lost = self.beaten_by(&theirs);
+        let lost = self.superseded_by(&theirs);
         if lost.is_some()
             && let Some(record) = self.history.back_mut()
         {
             record.lost = true;
         }
-        self.hold(theirs, Origin::Heard(source));
+        self.install(theirs, Origin::Received(source));
         self.reset(now);
         Ok(Comparison::Newer { lost })
     }
 
     /// Returns the policy that was set here and is still held, if `theirs` is certainly a concurrent one. Of a policy
     /// that is further ahead it is unknown whether it derives from ours, and nothing is claimed.
-    fn beaten_by(&self, theirs: &StoredPolicy) -> Option<PolicyId> {
+    fn superseded_by(&self, theirs: &HeldPolicy) -> Option<PolicyId> {
         let ours = &self.held;
         if ours.id.version == 0 || ours.id.writer() != self.addr {
             return None;
@@ -221,34 +221,34 @@ impl PolicyNode {
     }
 
     /// This host's clock, as packets are stamped by it.
-    fn clock(&self, now: Time) -> u64 {
+    fn stamp_at(&self, now: Time) -> u64 {
         self.epoch_ns.saturating_add(now.as_ns())
     }
 
     /// Returns the last stamp that another host's clock may have.
-    pub(super) fn latest_stamp(&self, now: Time) -> u64 {
-        self.clock(now).saturating_add(STAMP_AHEAD_NS)
+    pub(super) fn max_accepted_stamp(&self, now: Time) -> u64 {
+        self.stamp_at(now).saturating_add(MAX_STAMP_AHEAD_NS)
     }
 
-    fn hold(&mut self, held: StoredPolicy, origin: Origin) {
+    fn install(&mut self, held: HeldPolicy, origin: Origin) {
         while self.history.len() >= self.history_limit.max(1) {
             self.history.pop_front();
         }
-        let StoredPolicy { id, digest, ref policy, aged_at: at, .. } = held;
+        let HeldPolicy { id, digest, ref policy, age_as_of: at, .. } = held;
         self.history.push_back(PolicyRecord { at, id, digest, policy: policy.clone(), origin, lost: false });
         let timer = held.policy.as_ref().map(|policy| policy.timer).unwrap_or_default();
-        self.trickle.configure(timer.over(self.told), at, &mut self.rng);
+        self.trickle.configure(timer.apply_to(self.base_trickle), at, &mut self.rng);
         self.held = held;
     }
 
-    pub(super) fn hold_kept(&mut self, held: StoredPolicy) {
-        self.hold(held, Origin::Kept);
+    pub(super) fn install_restored(&mut self, held: HeldPolicy) {
+        self.install(held, Origin::Restored);
     }
 
     fn reset(&mut self, now: Time) {
         if self.trickle.reset(now, &mut self.rng) {
             self.stats.resets += 1;
-            self.due = None;
+            self.transmit_before = None;
         }
     }
 
@@ -263,10 +263,10 @@ impl PolicyNode {
         let body = Body { id, parent: self.held.digest, policy: Some(policy) };
         let encoded = body.encode()?;
         let bytes = packet::sealed_len(&encoded);
-        if bytes > self.most {
-            return Err(PolicyError::TooLong { bytes, most: self.most });
+        if bytes > self.max_packet_len {
+            return Err(PolicyError::TooLong { bytes, max: self.max_packet_len });
         }
-        self.hold(StoredPolicy::new(body, &encoded, Time::ZERO, now), Origin::Set);
+        self.install(HeldPolicy::new(body, &encoded, Time::ZERO, now), Origin::Local);
         self.reset(now);
         Ok(id)
     }
@@ -281,11 +281,11 @@ impl PolicyNode {
     pub fn wakeup(&mut self, now: Time) {
         while let Some(tick) = self.trickle.poll(now, &mut self.rng) {
             match tick {
-                Tick::Transmit => self.due = Some(self.trickle.ends()),
-                Tick::Suppressed => self.stats.suppressed += 1,
-                Tick::Interval(_) => {
+                TrickleEvent::Transmit => self.transmit_before = Some(self.trickle.ends()),
+                TrickleEvent::Suppressed => self.stats.suppressed += 1,
+                TrickleEvent::Interval(_) => {
                     self.stats.intervals += 1;
-                    self.due = None;
+                    self.transmit_before = None;
                 }
             }
         }
@@ -293,22 +293,22 @@ impl PolicyNode {
 
     /// Returns whether a packet should leave at `now`.
     pub fn is_due(&self, now: Time) -> bool {
-        self.due.is_some_and(|until| now < until)
+        self.transmit_before.is_some_and(|until| now < until)
     }
 
     /// Appends the packet that is to leave to `out`; nothing if none is. It says what the node holds now.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
-        if self.due.take().is_none_or(|until| now >= until) {
+        if self.transmit_before.take().is_none_or(|until| now >= until) {
             return;
         }
         self.stats.sent += 1;
-        self.stamp = self.stamp.saturating_add(1).max(self.clock(now));
+        self.stamp = self.stamp.saturating_add(1).max(self.stamp_at(now));
         let envelope = Envelope { stamp: self.stamp, age: self.held.age(now) };
         packet::seal(envelope, &self.held.body, self.addr, &self.key, out);
     }
 
     /// Returns the policy that the node holds.
-    pub fn held(&self) -> &StoredPolicy {
+    pub fn held(&self) -> &HeldPolicy {
         &self.held
     }
 

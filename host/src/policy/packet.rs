@@ -27,10 +27,10 @@
 //! any policy is malformed. A host that forwards a policy signs it anew: the age and the stamp are the sender's own.
 
 use super::key::{MAC_LEN, PolicyKey};
-use super::{Policy, PolicyError, Timer};
+use super::{Policy, PolicyError, TrickleOverrides};
 use crate::parameter::ParameterValue;
-use crate::scheme::Marking;
-use crate::trickle::MOST_DOUBLINGS;
+use crate::scheme::EcnThresholds;
+use crate::trickle::MAX_DOUBLINGS;
 use sha2::{Digest as _, Sha256};
 use std::collections::BTreeMap;
 use std::fmt;
@@ -38,9 +38,9 @@ use std::net::Ipv4Addr;
 use weir_units::Time;
 
 const FORMAT: u8 = 2;
-const DOMAIN: &[u8] = b"weir policy 2";
+const DOMAIN_SEPARATOR: &[u8] = b"weir policy 2";
 /// Of what precedes the body.
-const HEAD_LEN: usize = 20;
+const HEADER_LEN: usize = 20;
 /// The longest packet behind the headers. Ours: every scheme's takes less than two thirds, and it fits any MTU that
 /// Ethernet has.
 pub const MAX_POLICY_PACKET: usize = 1_024;
@@ -88,7 +88,7 @@ pub(super) struct Body {
     pub id: PolicyId,
     /// Digest of the policy from which it was edited.
     pub parent: Digest,
-    /// `None` with version 0.
+    /// `Open` with version 0.
     pub policy: Option<Policy>,
 }
 
@@ -111,47 +111,47 @@ impl Body {
         let policy = self.policy.as_ref();
         let times = [policy.and_then(|policy| policy.lifetime), policy.and_then(|policy| policy.base_rtt)];
         times.iter().for_each(|time| out.extend(time.map_or(0, Time::as_ps).to_be_bytes()));
-        let timer = policy.map_or(Timer::default(), |policy| policy.timer);
+        let timer = policy.map_or(TrickleOverrides::default(), |policy| policy.timer);
         out.extend(timer.imin.map_or(0, Time::as_ps).to_be_bytes());
-        out.push(timer.doublings.map_or(0, |doublings| doublings.min(MOST_DOUBLINGS) as u8 + 1));
+        out.push(timer.doublings.map_or(0, |doublings| doublings.min(MAX_DOUBLINGS) as u8 + 1));
         out.extend(timer.k.map_or(0, |k| u64::from(k) + 1).to_be_bytes());
         let ecn = policy.and_then(|policy| policy.ecn);
-        string(&mut out, &ecn.map_or_else(String::new, Marking::write))?;
-        string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
+        write_string(&mut out, &ecn.map_or_else(String::new, EcnThresholds::to_text))?;
+        write_string(&mut out, policy.map_or("", |policy| &policy.scheme))?;
         let none = BTreeMap::new();
         let parameters = policy.map_or(&none, |policy| &policy.parameters);
-        let too_many = PolicyError::TooLong { bytes: parameters.len(), most: usize::from(u8::MAX) };
+        let too_many = PolicyError::TooLong { bytes: parameters.len(), max: usize::from(u8::MAX) };
         out.push(u8::try_from(parameters.len()).map_err(|_| too_many)?);
         for (name, value) in parameters {
-            string(&mut out, name)?;
-            string(&mut out, value)?;
+            write_string(&mut out, name)?;
+            write_string(&mut out, value)?;
         }
         let bytes = sealed_len(&out);
         match bytes <= MAX_POLICY_PACKET {
             true => Ok(out),
-            false => Err(PolicyError::TooLong { bytes, most: MAX_POLICY_PACKET }),
+            false => Err(PolicyError::TooLong { bytes, max: MAX_POLICY_PACKET }),
         }
     }
 
-    /// Decodes the body of a packet; `None` if [`encode`](Self::encode) would not write these bytes.
+    /// Decodes the body of a packet; `Open` if [`encode`](Self::encode) would not write these bytes.
     pub fn decode(bytes: &[u8]) -> Option<Body> {
         let mut rest = bytes;
-        let id = PolicyId { version: take_u64(&mut rest)?, writer: u32::from_be_bytes(take(&mut rest)?) };
-        let parent = Digest(take(&mut rest)?);
-        let (lifetime, base_rtt) = (take_time(&mut rest)?, take_time(&mut rest)?);
-        let imin = take_time(&mut rest)?;
+        let id = PolicyId { version: read_u64(&mut rest)?, writer: u32::from_be_bytes(read(&mut rest)?) };
+        let parent = Digest(read(&mut rest)?);
+        let (lifetime, base_rtt) = (read_time(&mut rest)?, read_time(&mut rest)?);
+        let imin = read_time(&mut rest)?;
         let [lifetime, base_rtt, imin] =
             [lifetime, base_rtt, imin].map(|time| (time > Time::ZERO).then_some(time));
-        let ([doublings], k) = (take(&mut rest)?, take_u64(&mut rest)?);
+        let ([doublings], k) = (read(&mut rest)?, read_u64(&mut rest)?);
         let k = k.checked_sub(1).map(u32::try_from).transpose().ok()?;
-        let timer = Timer { imin, doublings: doublings.checked_sub(1).map(u32::from), k };
+        let timer = TrickleOverrides { imin, doublings: doublings.checked_sub(1).map(u32::from), k };
         timer.check().ok()?;
         let ecn = match take_string(&mut rest)? {
             "" => None,
-            text => Some(Marking::read(text).ok()?),
+            text => Some(EcnThresholds::parse(text).ok()?),
         };
         let scheme = take_string(&mut rest)?.to_owned();
-        let [count] = take(&mut rest)?;
+        let [count] = read(&mut rest)?;
         let mut parameters = BTreeMap::new();
         for _ in 0..count {
             let (name, value) = (take_string(&mut rest)?, take_string(&mut rest)?);
@@ -172,37 +172,37 @@ pub(super) fn digest(body: &[u8]) -> Digest {
     digest
 }
 
-fn string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
-    let most = usize::from(u8::MAX);
-    let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { bytes: text.len(), most })?;
+fn write_string(out: &mut Vec<u8>, text: &str) -> Result<(), PolicyError> {
+    let max = usize::from(u8::MAX);
+    let len = u8::try_from(text.len()).map_err(|_| PolicyError::TooLong { bytes: text.len(), max })?;
     out.push(len);
     out.extend(text.as_bytes());
     Ok(())
 }
 
-pub(super) fn take<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
+pub(super) fn read<const N: usize>(rest: &mut &[u8]) -> Option<[u8; N]> {
     let (first, behind) = rest.split_first_chunk::<N>()?;
     *rest = behind;
     Some(*first)
 }
 
-pub(super) fn take_u64(rest: &mut &[u8]) -> Option<u64> {
-    take(rest).map(u64::from_be_bytes)
+pub(super) fn read_u64(rest: &mut &[u8]) -> Option<u64> {
+    read(rest).map(u64::from_be_bytes)
 }
 
-pub(super) fn take_time(rest: &mut &[u8]) -> Option<Time> {
-    take_u64(rest).map(Time::from_ps)
+pub(super) fn read_time(rest: &mut &[u8]) -> Option<Time> {
+    read_u64(rest).map(Time::from_ps)
 }
 
-pub(super) fn take_slice<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
+pub(super) fn read_slice<'a>(rest: &mut &'a [u8], len: usize) -> Option<&'a [u8]> {
     let (first, behind) = rest.split_at_checked(len)?;
     *rest = behind;
     Some(first)
 }
 
 fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
-    let [len] = take(rest)?;
-    std::str::from_utf8(take_slice(rest, usize::from(len))?).ok()
+    let [len] = read(rest)?;
+    std::str::from_utf8(read_slice(rest, usize::from(len))?).ok()
 }
 
 /// The fields around the body.
@@ -220,18 +220,18 @@ pub(super) fn seal(envelope: Envelope, body: &[u8], source: Ipv4Addr, key: &Poli
     out.extend(envelope.stamp.to_be_bytes());
     out.extend(envelope.age.as_ps().to_be_bytes());
     out.extend(body);
-    let signature = key.sign(&[DOMAIN, &source.octets(), &out[start..]]);
+    let signature = key.sign(&[DOMAIN_SEPARATOR, &source.octets(), &out[start..]]);
     out.extend(signature);
 }
 
 /// Returns length of a packet with this body.
 pub(super) fn sealed_len(body: &[u8]) -> usize {
-    HEAD_LEN + body.len() + MAC_LEN
+    HEADER_LEN + body.len() + MAC_LEN
 }
 
 /// A reason why a packet is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum Unsealed {
+pub(super) enum UnsealError {
     Malformed,
     Forged,
 }
@@ -241,21 +241,21 @@ pub(super) fn unseal<'a>(
     packet: &'a [u8],
     source: Ipv4Addr,
     key: &PolicyKey,
-) -> Result<(Envelope, &'a [u8]), Unsealed> {
+) -> Result<(Envelope, &'a [u8]), UnsealError> {
     let mut rest = packet;
     let fields = |rest: &mut &'a [u8]| {
-        let [format, zero] = take(rest)?;
-        let len = usize::from(u16::from_be_bytes(take(rest)?));
-        let envelope = Envelope { stamp: take_u64(rest)?, age: take_time(rest)? };
-        let body = take_slice(rest, len)?;
-        let signature: [u8; MAC_LEN] = take(rest)?;
+        let [format, zero] = read(rest)?;
+        let len = usize::from(u16::from_be_bytes(read(rest)?));
+        let envelope = Envelope { stamp: read_u64(rest)?, age: read_time(rest)? };
+        let body = read_slice(rest, len)?;
+        let signature: [u8; MAC_LEN] = read(rest)?;
         (format == FORMAT && zero == 0 && rest.is_empty()).then_some((envelope, body, signature))
     };
-    let (envelope, body, signature) = fields(&mut rest).ok_or(Unsealed::Malformed)?;
-    let signed = &packet[..HEAD_LEN + body.len()];
-    match key.verifies(&[DOMAIN, &source.octets(), signed], &signature) {
+    let (envelope, body, signature) = fields(&mut rest).ok_or(UnsealError::Malformed)?;
+    let signed = &packet[..HEADER_LEN + body.len()];
+    match key.verify(&[DOMAIN_SEPARATOR, &source.octets(), signed], &signature) {
         true => Ok((envelope, body)),
-        false => Err(Unsealed::Forged),
+        false => Err(UnsealError::Forged),
     }
 }
 
@@ -292,7 +292,7 @@ mod tests {
             let body = body(scheme.name());
             let bytes = body.encode().unwrap();
             assert!(
-                HEAD_LEN + bytes.len() + MAC_LEN <= MAX_POLICY_PACKET * 2 / 3,
+                HEADER_LEN + bytes.len() + MAC_LEN <= MAX_POLICY_PACKET * 2 / 3,
                 "{} {}",
                 scheme.name(),
                 bytes.len()
@@ -307,12 +307,12 @@ mod tests {
         let mut long = body("hpcc");
         let parameters = &mut long.policy.as_mut().unwrap().parameters;
         parameters.insert("eta".to_owned(), "9".repeat(256));
-        assert!(matches!(long.encode(), Err(PolicyError::TooLong { bytes: 256, most: 255 })));
+        assert!(matches!(long.encode(), Err(PolicyError::TooLong { bytes: 256, max: 255 })));
         let parameters = &mut long.policy.as_mut().unwrap().parameters;
         for parameter in parameters.values_mut() {
             *parameter = "9".repeat(200);
         }
-        assert!(matches!(long.encode(), Err(PolicyError::TooLong { most: MAX_POLICY_PACKET, .. })));
+        assert!(matches!(long.encode(), Err(PolicyError::TooLong { max: MAX_POLICY_PACKET, .. })));
     }
 
     /// A hole in any place, and any other key or sender, is noticed.
@@ -327,13 +327,13 @@ mod tests {
             let mut changed = packet.clone();
             changed[at] ^= 1;
             assert!(unseal(&changed, SOURCE, &key).is_err(), "byte {at}");
-            assert_eq!(unseal(&packet[..at], SOURCE, &key), Err(Unsealed::Malformed), "{at} bytes");
+            assert_eq!(unseal(&packet[..at], SOURCE, &key), Err(UnsealError::Malformed), "{at} bytes");
         }
         let other = PolicyKey::new(b"another 16 bytes").unwrap();
-        assert_eq!(unseal(&packet, SOURCE, &other), Err(Unsealed::Forged));
-        assert_eq!(unseal(&packet, Ipv4Addr::new(10, 0, 0, 2), &key), Err(Unsealed::Forged));
+        assert_eq!(unseal(&packet, SOURCE, &other), Err(UnsealError::Forged));
+        assert_eq!(unseal(&packet, Ipv4Addr::new(10, 0, 0, 2), &key), Err(UnsealError::Forged));
         packet.push(0);
-        assert_eq!(unseal(&packet, SOURCE, &key), Err(Unsealed::Malformed));
+        assert_eq!(unseal(&packet, SOURCE, &key), Err(UnsealError::Malformed));
     }
 
     #[test]
@@ -355,8 +355,8 @@ mod tests {
             let mut bytes = base.encode().unwrap();
             *bytes.last_mut().unwrap() = 2;
             for name in names {
-                string(&mut bytes, name).unwrap();
-                string(&mut bytes, "1").unwrap();
+                write_string(&mut bytes, name).unwrap();
+                write_string(&mut bytes, "1").unwrap();
             }
             assert_eq!(Body::decode(&bytes), None, "{names:?}");
         }

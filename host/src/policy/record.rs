@@ -6,11 +6,11 @@ use weir_units::Time;
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
     /// It was set here.
-    Set,
+    Local,
     /// It came from this neighbour, which need not be where it was set.
-    Heard(Ipv4Addr),
+    Received(Ipv4Addr),
     /// It was kept over a restart.
-    Kept,
+    Restored,
 }
 
 /// A policy that a host held, or holds.
@@ -22,7 +22,7 @@ pub struct PolicyRecord {
     pub id: PolicyId,
     /// Its digest.
     pub digest: Digest,
-    /// The content; `None` only before the first policy.
+    /// The content; `Open` only before the first policy.
     pub policy: Option<Policy>,
     /// The event by which it reached the host.
     pub origin: Origin,

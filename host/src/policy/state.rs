@@ -3,8 +3,8 @@
 
 use super::PolicyNode;
 use super::key::MAC_LEN;
-use super::node::{MAX_SENDERS, StoredPolicy};
-use super::packet::{Body, take, take_slice, take_time, take_u64};
+use super::node::{HeldPolicy, MAX_SENDERS};
+use super::packet::{Body, read, read_slice, read_time, read_u64};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::Time;
@@ -17,7 +17,7 @@ const DOMAIN: &[u8] = b"weir policy state 2";
 pub enum StateError {
     /// The host takes no part.
     #[error("this host takes no part in policies: it has no policy key")]
-    Off,
+    Disabled,
     /// Not what a node exports.
     #[error("the state is cut or is none at all")]
     Malformed,
@@ -34,8 +34,8 @@ impl PolicyNode {
         out.extend(self.held.age(now).as_ps().to_be_bytes());
         out.extend((self.held.body.len() as u16).to_be_bytes());
         out.extend(&self.held.body);
-        out.extend((self.stamps.len() as u32).to_be_bytes());
-        for (sender, stamp) in &self.stamps {
+        out.extend((self.last_stamps.len() as u32).to_be_bytes());
+        for (sender, stamp) in &self.last_stamps {
             out.extend(sender.octets());
             out.extend(stamp.to_be_bytes());
         }
@@ -52,36 +52,40 @@ impl PolicyNode {
     /// The state is cut or damaged, another host's, or signed with another key.
     pub fn restore(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
         let (signed, signature) = state.split_last_chunk::<MAC_LEN>().ok_or(StateError::Malformed)?;
-        if !self.key.verifies(&[DOMAIN, &self.addr.octets(), signed], signature) {
+        if !self.key.verify(&[DOMAIN, &self.addr.octets(), signed], signature) {
             return Err(StateError::Forged);
         }
-        let (stamp, stamps, held) = read(signed, now, asleep).ok_or(StateError::Malformed)?;
+        let (stamp, stamps, held) = parse_state(signed, now, asleep).ok_or(StateError::Malformed)?;
         self.stamp = self.stamp.max(stamp);
-        let latest = self.latest_stamp(now);
+        let latest = self.max_accepted_stamp(now);
         for (sender, stamp) in stamps.into_iter().filter(|&(_, stamp)| stamp <= latest) {
-            let last = self.stamps.entry(sender).or_default();
+            let last = self.last_stamps.entry(sender).or_default();
             *last = stamp.max(*last);
         }
         if held.id > self.held.id {
-            self.hold_kept(held);
+            self.install_restored(held);
         }
         Ok(())
     }
 }
 
-fn read(mut rest: &[u8], now: Time, asleep: Time) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, StoredPolicy)> {
+fn parse_state(
+    mut rest: &[u8],
+    now: Time,
+    asleep: Time,
+) -> Option<(u64, BTreeMap<Ipv4Addr, u64>, HeldPolicy)> {
     let rest = &mut rest;
-    if take(rest)? != *MAGIC {
+    if read(rest)? != *MAGIC {
         return None;
     }
-    let (stamp, age) = (take_u64(rest)?, take_time(rest)?);
-    let len = usize::from(u16::from_be_bytes(take(rest)?));
-    let bytes = take_slice(rest, len)?;
-    let held = StoredPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(asleep), now);
-    let count = u32::from_be_bytes(take(rest)?) as usize;
+    let (stamp, age) = (read_u64(rest)?, read_time(rest)?);
+    let len = usize::from(u16::from_be_bytes(read(rest)?));
+    let bytes = read_slice(rest, len)?;
+    let held = HeldPolicy::new(Body::decode(bytes)?, bytes, age.saturating_add(asleep), now);
+    let count = u32::from_be_bytes(read(rest)?) as usize;
     let mut stamps = BTreeMap::new();
     for _ in 0..count.min(MAX_SENDERS) {
-        stamps.insert(Ipv4Addr::from(take::<4>(rest)?), take_u64(rest)?);
+        stamps.insert(Ipv4Addr::from(read::<4>(rest)?), read_u64(rest)?);
     }
     rest.is_empty().then_some((stamp, stamps, held))
 }

@@ -9,16 +9,17 @@ mod receiver;
 mod sender;
 
 pub use needs::{
-    Deflection, MARKING_RANGE, MAX_SUBFLOWS, Marking, Needs, QueueLimit, Recovery, SwitchProgram,
-    TelemetryOn, Transport,
+    Deflection, EcnThresholds, LossRecovery, MARKING_RANGE, MAX_SUBFLOWS, Needs, QueueThreshold,
+    SwitchProgram, TelemetrySource, TransportNeeds,
 };
-pub use receiver::{Credit, DataEvent, Feedback, PlainReceiver, Receiver};
+pub use receiver::{AckFields, Credit, DataEvent, DefaultReceiver, Receiver};
 pub use sender::{
-    AckEvent, Coupled, Decision, FlowParams, LossEvent, LossKind, Pace, RateEvent, Repair, Sender,
+    AckEvent, Decision, FlowParams, LossEvent, LossKind, MultipathSender, RateEvent, RecoveryState, Sender,
+    SendingRate,
 };
 
-use crate::law::PortLaw;
-use crate::parameter::{Parameter, ParameterError, ParameterOf, Parameters};
+use crate::parameter::{Parameter, ParameterDef, ParameterError, Parameters};
+use crate::port_algorithm::PortAlgorithm;
 use std::fmt;
 use weir_units::Time;
 
@@ -32,7 +33,7 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     fn about(&self) -> &'static str;
     /// Returns every parameter.
     fn parameters(&self) -> Vec<Parameter>;
-    /// Returns the value of a parameter as [`set`](Self::set) reads it; `None` if there is no such parameter.
+    /// Returns the value of a parameter as [`set`](Self::set) reads it; `Open` if there is no such parameter.
     fn get(&self, parameter: &str) -> Option<String>;
     /// Returns every parameter's name and value, in the order of declaration.
     fn values(&self) -> Vec<(&'static str, String)>;
@@ -45,11 +46,11 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
     /// Returns what the scheme wants from the network and from the transport.
     fn needs(&self) -> Needs;
     /// Returns what switches compute for each port, on a fabric of this base round-trip time.
-    fn port_law(&self, base_rtt: Time) -> Option<PortLaw>;
+    fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm>;
     /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of one message with [`Transport::subflows`] subflows.
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled>;
+    /// Makes the sender half of one message with [`TransportNeeds::subflows`] subflows.
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender>;
     /// Makes the receiver half of one host, which gets the host's own values in place of a flow's.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
 }
@@ -110,19 +111,19 @@ pub trait Scheme: Parameters {
     /// Returns what the scheme wants from the network and from the transport.
     fn needs(&self) -> Needs;
     /// Returns what switches compute for each port, on a fabric of this base round-trip time. Default: nothing.
-    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         None
     }
     /// Makes the sender half of one flow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of a message with [`Transport::subflows`] subflows. Default: one,
+    /// Makes the sender half of a message with [`TransportNeeds::subflows`] subflows. Default: one,
     /// [`sender`](Self::sender).
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         Box::new(self.sender(flow))
     }
     /// Makes the receiver half of one host. Default: the transport's echoes are enough.
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(PlainReceiver)
+        Box::new(DefaultReceiver)
     }
 }
 
@@ -135,7 +136,7 @@ impl<S: Scheme> SchemeConfig for S {
     }
     fn parameters(&self) -> Vec<Parameter> {
         let fresh = S::default();
-        let with_default = |it: ParameterOf<S>| Parameter { info: it.info, default: it.get(&fresh) };
+        let with_default = |it: ParameterDef<S>| Parameter { info: it.info, default: it.get(&fresh) };
         S::parameters().into_iter().map(with_default).collect()
     }
     fn get(&self, name: &str) -> Option<String> {
@@ -152,10 +153,10 @@ impl<S: Scheme> SchemeConfig for S {
     fn needs(&self) -> Needs {
         Scheme::needs(self)
     }
-    fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
+    fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm> {
         Scheme::port_law(self, base_rtt)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         Scheme::coupled(self, flow)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
@@ -167,6 +168,6 @@ impl<S: Scheme> SchemeConfig for S {
 }
 
 /// Returns the declaration of a scheme's parameter.
-fn parameter<S: Scheme>(name: &str) -> Option<ParameterOf<S>> {
+fn parameter<S: Scheme>(name: &str) -> Option<ParameterDef<S>> {
     S::parameters().into_iter().find(|it| it.info.name == name)
 }

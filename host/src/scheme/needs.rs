@@ -1,8 +1,8 @@
 //! The needs of a scheme: its demands on switches, links and the transport.
 
-use crate::abilities::{Abilities, Ability};
-use crate::nearest::did_you_mean;
+use crate::capabilities::{Capabilities, Capability};
 use crate::parameter::ParameterValue;
+use crate::suggest::did_you_mean;
 use crate::wire::RecordFormat;
 use std::fmt;
 use std::str::FromStr;
@@ -10,7 +10,7 @@ use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
 /// The kinds of loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Recovery {
+pub enum LossRecovery {
     /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
     /// to nothing.
     GoBackN,
@@ -19,30 +19,30 @@ pub enum Recovery {
     Selective,
 }
 
-impl fmt::Display for Recovery {
+impl fmt::Display for LossRecovery {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.pad(match self {
-            Recovery::GoBackN => "go-back-n",
-            Recovery::Selective => "selective",
+            LossRecovery::GoBackN => "go-back-n",
+            LossRecovery::Selective => "selective",
         })
     }
 }
 
 /// The transport that a scheme wants for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct Transport {
+pub struct TransportNeeds {
     /// The kind of loss recovery.
-    pub recovery: Recovery,
-    /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`Recovery::Selective`].
+    pub recovery: LossRecovery,
+    /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`LossRecovery::Selective`].
     pub subflows: u8,
     /// True if flows start with a small window that doubles per round trip, and not at line rate.
     pub slow_start: bool,
 }
 
-impl Default for Transport {
+impl Default for TransportNeeds {
     /// Returns the transport of RDMA: go-back-N, one path, line rate from the start.
     fn default() -> Self {
-        Transport { recovery: Recovery::GoBackN, subflows: 1, slow_start: false }
+        TransportNeeds { recovery: LossRecovery::GoBackN, subflows: 1, slow_start: false }
     }
 }
 
@@ -51,22 +51,22 @@ pub const MAX_SUBFLOWS: u8 = 16;
 
 /// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum TelemetryOn {
+pub enum TelemetrySource {
     /// None.
-    Nothing,
+    None,
     /// DATA packets, whose records the receiver copies to the ACK (HPCC).
     Data,
     /// DATA, one packet per round trip: the next one asks when the last one is acknowledged.
     DataOncePerRtt,
     /// DATA, one packet per round trip as with [`DataOncePerRtt`](Self::DataOncePerRtt), and all others from congested
-    /// ports only ([`PortLaw::Congestion`](crate::law::PortLaw::Congestion)).
-    DataUponCongestion,
+    /// ports only ([`PortAlgorithm::Congestion`](crate::law::PortLaw::Congestion)).
+    DataOnCongestion,
     /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
     Probes,
     /// ACKs, on the return path (FNCC).
     Acks,
     /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
-    Notices,
+    RateNotifications,
 }
 
 /// The P4 program that does in the switches what a scheme wants of them, named as in `p4src`.
@@ -80,7 +80,7 @@ pub enum SwitchProgram {
     HpccPlus,
     /// Telemetry on ACKs.
     Fncc,
-    /// RoCC's fair rates, see [`PortLaw`](crate::law::PortLaw).
+    /// RoCC's fair rates, see [`PortAlgorithm`](crate::law::PortLaw).
     Rocc,
     /// RCP's.
     Rcp,
@@ -122,23 +122,23 @@ impl SwitchProgram {
     }
 
     /// Returns what the program declares in its P4Info.
-    pub const fn abilities(self) -> Abilities {
-        use Ability::{
+    pub const fn abilities(self) -> Capabilities {
+        use Capability::{
             AckRecords, CongestionRecords, Credits, DataRecords, Deflection, LinkRecords, Marks,
             QueueRecords, RcpRates, RoccRates,
         };
         match self {
-            SwitchProgram::Ecn => Abilities::of(&[Marks]),
-            SwitchProgram::Hpcc => Abilities::of(&[Marks, DataRecords]),
+            SwitchProgram::Ecn => Capabilities::of(&[Marks]),
+            SwitchProgram::Hpcc => Capabilities::of(&[Marks, DataRecords]),
             SwitchProgram::HpccPlus => {
-                Abilities::of(&[Marks, DataRecords, LinkRecords, QueueRecords, CongestionRecords])
+                Capabilities::of(&[Marks, DataRecords, LinkRecords, QueueRecords, CongestionRecords])
             }
-            SwitchProgram::Fncc => Abilities::of(&[Marks, AckRecords]),
-            SwitchProgram::Rocc => Abilities::of(&[Marks, RoccRates]),
-            SwitchProgram::Rcp => Abilities::of(&[Marks, RcpRates]),
-            SwitchProgram::Dart => Abilities::of(&[Marks, Deflection]),
-            SwitchProgram::Xpass => Abilities::of(&[Marks, Credits]),
-            SwitchProgram::Weir => Abilities::of(&[Marks, DataRecords, AckRecords, Deflection]),
+            SwitchProgram::Fncc => Capabilities::of(&[Marks, AckRecords]),
+            SwitchProgram::Rocc => Capabilities::of(&[Marks, RoccRates]),
+            SwitchProgram::Rcp => Capabilities::of(&[Marks, RcpRates]),
+            SwitchProgram::Dart => Capabilities::of(&[Marks, Deflection]),
+            SwitchProgram::Xpass => Capabilities::of(&[Marks, Credits]),
+            SwitchProgram::Weir => Capabilities::of(&[Marks, DataRecords, AckRecords, Deflection]),
         }
     }
 }
@@ -171,26 +171,26 @@ pub struct Needs {
     /// The P4 program of the switches.
     pub program: SwitchProgram,
     /// The packets that gather telemetry.
-    pub telemetry: TelemetryOn,
+    pub telemetry: TelemetrySource,
     /// The content of a telemetry record.
     pub records: RecordFormat,
     /// The fields that the scheme reads in the records, if they are a program's own
-    /// ([`own_record`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `None`: the records
+    /// ([`custom_record_fields`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `Open`: the records
     /// are Weir's.
-    pub own_record: Option<&'static [&'static str]>,
+    pub custom_record_fields: Option<&'static [&'static str]>,
     /// Thresholds at which switches mark DATA, which is sent ECN-capable then, unless the experiment sets
-    /// others; `None` if the scheme does not look at marks.
-    pub ecn: Option<Marking>,
+    /// others; `Open` if the scheme does not look at marks.
+    pub ecn: Option<EcnThresholds>,
     /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
     /// the DATA packet there.
     pub grant: bool,
-    /// The messages that switches may deflect, and when; `None` if the scheme works with switches that deflect nothing.
+    /// The messages that switches may deflect, and when; `Open` if the scheme works with switches that deflect nothing.
     pub deflection: Option<Deflection>,
-    /// The longest message that is sent before longer ones and has a priority class of its own; `None` if all
+    /// The longest message that is sent before longer ones and has a priority class of its own; `Open` if all
     /// messages are treated alike.
-    pub short_first: Option<Bytes>,
+    pub express_max_size: Option<Bytes>,
     /// The transport of its messages, where the experiment does not name another.
-    pub transport: Transport,
+    pub transport: TransportNeeds,
 }
 
 impl Needs {
@@ -199,49 +199,49 @@ impl Needs {
     pub fn of(program: SwitchProgram) -> Needs {
         Needs {
             program,
-            telemetry: TelemetryOn::Nothing,
-            records: RecordFormat::ENTRY,
-            own_record: None,
+            telemetry: TelemetrySource::None,
+            records: RecordFormat::BASE,
+            custom_record_fields: None,
             ecn: None,
             grant: false,
             deflection: None,
-            short_first: None,
-            transport: Transport::default(),
+            express_max_size: None,
+            transport: TransportNeeds::default(),
         }
     }
 
     /// Returns what the switches' program has to offer for them.
-    pub fn abilities(&self) -> Abilities {
+    pub fn abilities(&self) -> Capabilities {
         let gathered = match self.telemetry {
-            TelemetryOn::Nothing => None,
-            TelemetryOn::Data
-            | TelemetryOn::DataOncePerRtt
-            | TelemetryOn::DataUponCongestion
-            | TelemetryOn::Probes => Some(Ability::DataRecords),
-            TelemetryOn::Acks => Some(Ability::AckRecords),
-            TelemetryOn::Notices => Some(Ability::RoccRates),
+            TelemetrySource::None => None,
+            TelemetrySource::Data
+            | TelemetrySource::DataOncePerRtt
+            | TelemetrySource::DataOnCongestion
+            | TelemetrySource::Probes => Some(Capability::DataRecords),
+            TelemetrySource::Acks => Some(Capability::AckRecords),
+            TelemetrySource::RateNotifications => Some(Capability::RoccRates),
         };
         let computed = match self.program {
-            SwitchProgram::Rocc => Some(Ability::RoccRates),
-            SwitchProgram::Rcp => Some(Ability::RcpRates),
-            SwitchProgram::Xpass => Some(Ability::Credits),
+            SwitchProgram::Rocc => Some(Capability::RoccRates),
+            SwitchProgram::Rcp => Some(Capability::RcpRates),
+            SwitchProgram::Xpass => Some(Capability::Credits),
             _ => None,
         };
-        let links = self.records.has(RecordFormat::LINK).then_some(Ability::LinkRecords);
-        let queues = self.records.has(RecordFormat::QUEUE).then_some(Ability::QueueRecords);
+        let links = self.records.contains(RecordFormat::LINK).then_some(Capability::LinkRecords);
+        let queues = self.records.contains(RecordFormat::QUEUE).then_some(Capability::QueueRecords);
         let congestion =
-            (self.telemetry == TelemetryOn::DataUponCongestion).then_some(Ability::CongestionRecords);
-        let marks = self.ecn.map(|_| Ability::Marks);
-        let deflection = self.deflection.map(|_| Ability::Deflection);
+            (self.telemetry == TelemetrySource::DataOnCongestion).then_some(Capability::CongestionRecords);
+        let marks = self.ecn.map(|_| Capability::Marks);
+        let deflection = self.deflection.map(|_| Capability::Deflection);
         [gathered, computed, links, queues, congestion, marks, deflection].into_iter().flatten().collect()
     }
 }
 
-/// ECN thresholds of a port of rate `per`, in proportion for other rates: never a mark up to `kmin`
+/// ECN thresholds of a port of rate `reference_rate`, in proportion for other rates: never a mark up to `kmin`
 /// bytes of queue, always beyond `kmax`, between them with a probability that rises to `pmax`. `kmin` =
 /// `kmax` is a step. Written `30KB/10Gbps` or `100KB-400KB:0.2/25Gbps`.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Marking {
+pub struct EcnThresholds {
     /// Never mark up to here.
     pub kmin: Bytes,
     /// Always mark beyond this.
@@ -249,21 +249,21 @@ pub struct Marking {
     /// Probability just below `kmax`.
     pub pmax: Ratio,
     /// The rate the thresholds are for.
-    pub per: Bandwidth,
+    pub reference_rate: Bandwidth,
 }
 
-impl Marking {
-    /// Returns the marking that begins at a queue of `k` on a port of rate `per`, with every packet.
-    pub const fn step(k: Bytes, per: Bandwidth) -> Marking {
-        Marking { kmin: k, kmax: k, pmax: Ratio::ONE, per }
+impl EcnThresholds {
+    /// Returns the marking that begins at a queue of `k` on a port of rate `reference_rate`, with every packet.
+    pub const fn step(k: Bytes, reference_rate: Bandwidth) -> EcnThresholds {
+        EcnThresholds { kmin: k, kmax: k, pmax: Ratio::ONE, reference_rate }
     }
 }
 
-/// The values that [`Marking`] accepts, for the help of parameters.
+/// The values that [`EcnThresholds`] accepts, for the help of parameters.
 pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
-impl ParameterValue for Marking {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParameterValue for EcnThresholds {
+    fn parse(text: &str) -> Result<Self, String> {
         let say = |e: ParseUnitError| e.to_string();
         let (thresholds, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
         let per: Bandwidth = per.parse().map_err(say)?;
@@ -279,10 +279,10 @@ impl ParameterValue for Marking {
         if per == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
             return Err(format!("\"{text}\": rate and Kmax are above 0, Kmin up to Kmax, Pmax up to 1"));
         }
-        Ok(Marking { kmin, kmax, pmax, per })
+        Ok(EcnThresholds { kmin, kmax, pmax, reference_rate: per })
     }
-    fn write(self) -> String {
-        let Marking { kmin, kmax, pmax, per } = self;
+    fn to_text(self) -> String {
+        let EcnThresholds { kmin, kmax, pmax, reference_rate: per } = self;
         if kmin == kmax { format!("{kmin}/{per}") } else { format!("{kmin}-{kmax}:{pmax}/{per}") }
     }
 }
@@ -295,10 +295,10 @@ pub struct Deflection {
     /// The longest message that is short.
     pub short: Bytes,
     /// A port whose queue is longer is congested.
-    pub threshold: QueueLimit,
+    pub threshold: QueueThreshold,
     /// Ports to hosts are deflected from too: the message goes back into the network.
     pub at_hosts: bool,
-    /// Idle time after which a switch may reclaim the entry of a message; `None`: never.
+    /// Idle time after which a switch may reclaim the entry of a message; `Open`: never.
     pub lifetime: Option<Time>,
 }
 
@@ -309,23 +309,23 @@ impl Deflection {
     }
 }
 
-/// A queue of a port of rate `per`, in proportion for other rates. Written `15KB/10Gbps`.
+/// A queue of a port of rate `reference_rate`, in proportion for other rates. Written `15KB/10Gbps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub struct QueueLimit {
+pub struct QueueThreshold {
     /// Bytes that wait.
     pub queue: Bytes,
     /// The rate the limit is for.
     pub per: Bandwidth,
 }
 
-impl ParameterValue for QueueLimit {
-    fn read(text: &str) -> Result<Self, String> {
+impl ParameterValue for QueueThreshold {
+    fn parse(text: &str) -> Result<Self, String> {
         let say = |e: ParseUnitError| e.to_string();
         let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
-        let limit = QueueLimit { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
+        let limit = QueueThreshold { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
         if limit.per == Bandwidth::ZERO { Err("its rate is above 0".to_owned()) } else { Ok(limit) }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         format!("{}/{}", self.queue, self.per)
     }
 }

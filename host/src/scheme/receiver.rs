@@ -1,6 +1,6 @@
 //! The receiver half of a host.
 
-use crate::telemetry::{Telemetry, TelemetryChecks};
+use crate::telemetry::{Telemetry, TelemetryCounters};
 use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -19,7 +19,7 @@ pub struct DataEvent<'a> {
     /// True if it was marked.
     pub marked: bool,
     /// A small number that is this flow's as long as the host knows it, so that state per flow may
-    /// lie in an array; `None` if the flow has ended before.
+    /// lie in an array; `Open` if the flow has ended before.
     pub slot: Option<u32>,
     /// True if this is the flow's first packet here: earlier content of the slot belongs to another flow.
     pub first: bool,
@@ -43,7 +43,7 @@ pub struct DataEvent<'a> {
 
 /// The fields that the receiver half adds to an ACK.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Feedback {
+pub struct AckFields {
     /// The ACK's concurrency field.
     pub concurrency: u16,
     /// The ACK's grant field; used if [`Needs::grant`](super::Needs::grant).
@@ -53,13 +53,13 @@ pub struct Feedback {
     /// Send a congestion notification packet, ahead of the ACK.
     pub cnp: bool,
     /// Do not tell the sender of the mark.
-    pub hide_mark: bool,
+    pub suppress_ecn_echo: bool,
 }
 
 /// A credit that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
-    /// Its number; `None` if it is lost at the host already.
+    /// Its number; `Open` if it is lost at the host already.
     pub number: Option<u32>,
     /// Time at which the flow's next credit is due.
     pub next: Time,
@@ -68,29 +68,29 @@ pub struct Credit {
 /// The receiver half: one per host.
 pub trait Receiver: fmt::Debug + Send {
     /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
-    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback;
+    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryCounters) -> AckFields;
     /// Returns whether [`DataEvent::telemetry`] has the records of the packet: false if the receiver does not read them,
     /// which saves parsing them.
-    fn reads_records(&self) -> bool {
+    fn wants_telemetry(&self) -> bool {
         true
     }
     /// The flow in this slot has had credits up to this number from the scheme before: numbers go on.
     fn resume_credits(&mut self, _slot: u32, _last: u32) {}
-    /// The flow in this slot is due for a credit; it `begins` with its request. `None`: there are no credits.
-    fn credit(&mut self, _now: Time, _slot: u32, _begins: bool) -> Option<Credit> {
+    /// The flow in this slot is due for a credit; it `begins` with its request. `Open`: there are no credits.
+    fn credit(&mut self, _now: Time, _slot: u32, _is_first: bool) -> Option<Credit> {
         None
     }
 }
 
 /// The receiver half of schemes that add nothing to what the transport echoes.
 #[derive(Debug)]
-pub struct PlainReceiver;
+pub struct DefaultReceiver;
 
-impl Receiver for PlainReceiver {
-    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        Feedback::default()
+impl Receiver for DefaultReceiver {
+    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        AckFields::default()
     }
-    fn reads_records(&self) -> bool {
+    fn wants_telemetry(&self) -> bool {
         false
     }
 }

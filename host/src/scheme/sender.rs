@@ -1,7 +1,7 @@
 //! The sender half of a flow: the events that it gets, and its decisions.
 
-use crate::own_record::RecordFields;
-use crate::telemetry::{Telemetry, TelemetryChecks};
+use crate::custom_record::RecordFields;
+use crate::telemetry::{Telemetry, TelemetryCounters};
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -57,7 +57,7 @@ pub struct RateEvent {
     /// The rate; whatever a forger likes.
     pub rate: Bandwidth,
     /// Identifies the port: its number, and the XOR of the switch ids on the path from it.
-    pub point: (u32, u16),
+    pub congestion_point: (u32, u16),
 }
 
 /// The evidence of a loss.
@@ -96,7 +96,7 @@ pub struct Decision {
 /// The sender half of a message with one subflow.
 pub trait Sender: fmt::Debug + Send {
     /// Feedback arrived. Telemetry that cannot be is left out and counted in `checks`.
-    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision;
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision;
     /// Packets were lost. Schemes for lossless fabrics leave this to the transport.
     fn on_loss(&mut self, _loss: &LossEvent) -> Decision {
         self.decision()
@@ -115,7 +115,7 @@ pub trait Sender: fmt::Debug + Send {
     }
     /// Before any event: the flow does not start, but goes on from what another law has left, and must not start again
     /// at line rate.
-    fn resume(&mut self, _now: Time, _from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, _from: &SendingRate) -> Decision {
         self.decision()
     }
     /// Returns the decision in force; before any event, how the flow starts.
@@ -124,45 +124,45 @@ pub trait Sender: fmt::Debug + Send {
 
 /// Effective sending rate of a flow when its scheme changes.
 #[derive(Clone, Copy, Debug, PartialEq)]
-pub struct Pace {
+pub struct SendingRate {
     /// Effective sending rate in bit/s: `min(rate, window / base_rtt)`.
     pub rate: f64,
     /// The same per base round trip, in bytes; at least 1.
     pub window: f64,
 }
 
-impl Pace {
+impl SendingRate {
     /// Returns the sending rate that a decision allows on a fabric of this base RTT.
-    pub fn of(decision: &Decision, base_rtt: Time) -> Pace {
+    pub fn of(decision: &Decision, base_rtt: Time) -> SendingRate {
         let t = base_rtt.as_secs_f64();
         let by_window = decision.window.as_f64() * 8.0 / t;
         let rate = decision.rate.as_bps_f64().min(by_window);
-        Pace { rate, window: (rate * t / 8.0).max(1.0) }
+        SendingRate { rate, window: (rate * t / 8.0).max(1.0) }
     }
 }
 
 /// The state of a subflow's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Repair {
+pub enum RecoveryState {
     /// It is not.
-    None,
+    Open,
     /// Fast recovery: duplicate ACKs told of the loss.
-    Fast,
+    FastRecovery,
     /// A timeout did, and what was in flight then is not acknowledged yet.
-    Timeout,
+    Loss,
 }
 
 /// The sender half of a message: one for all its subflows, which it sees together.
 ///
 /// An event changes what its own subflow may do, and whether any may send new data.
-pub trait Coupled: fmt::Debug + Send {
+pub trait MultipathSender: fmt::Debug + Send {
     /// Feedback arrived on a subflow.
     fn on_ack(
         &mut self,
         subflow: usize,
-        repair: Repair,
+        repair: RecoveryState,
         ack: &AckEvent<'_>,
-        checks: &mut TelemetryChecks,
+        checks: &mut TelemetryCounters,
     ) -> Decision;
     /// Packets of a subflow were lost.
     fn on_loss(&mut self, subflow: usize, loss: &LossEvent) -> Decision;
@@ -179,7 +179,7 @@ pub trait Coupled: fmt::Debug + Send {
         self.decision(subflow)
     }
     /// As [`Sender::resume`], for one subflow after the other.
-    fn resume(&mut self, subflow: usize, _now: Time, _from: &Pace) -> Decision {
+    fn resume(&mut self, subflow: usize, _now: Time, _from: &SendingRate) -> Decision {
         self.decision(subflow)
     }
     /// Returns the decision in force for a subflow; before any event, how it starts.
@@ -191,13 +191,13 @@ pub trait Coupled: fmt::Debug + Send {
 }
 
 /// A sender half of one path is the sender half of a message with one subflow. Loss recovery is left to the transport.
-impl Coupled for Box<dyn Sender> {
+impl MultipathSender for Box<dyn Sender> {
     fn on_ack(
         &mut self,
         _subflow: usize,
-        _repair: Repair,
+        _repair: RecoveryState,
         ack: &AckEvent<'_>,
-        checks: &mut TelemetryChecks,
+        checks: &mut TelemetryCounters,
     ) -> Decision {
         self.as_mut().on_ack(ack, checks)
     }
@@ -213,7 +213,7 @@ impl Coupled for Box<dyn Sender> {
     fn on_timer(&mut self, _subflow: usize, now: Time) -> Decision {
         self.as_mut().on_timer(now)
     }
-    fn resume(&mut self, _subflow: usize, now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _subflow: usize, now: Time, from: &SendingRate) -> Decision {
         self.as_mut().resume(now, from)
     }
     fn decision(&self, _subflow: usize) -> Decision {

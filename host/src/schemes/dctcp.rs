@@ -5,14 +5,14 @@
 //! lose packets.
 
 use super::multipath::{DctcpLaw, WindowsConfig};
-use super::pacing::{Pacing, PacingConfig, Window};
-use crate::parameter::{OneOf, ParameterValue, without};
+use super::pacing::{PacingConfig, RateLimits, WindowMode};
+use crate::parameter::{EnumParameter, ParameterValue, without};
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Coupled, Decision, FlowParams, LossEvent, MARKING_RANGE, Marking, Needs, Pace, Scheme, Sender,
-    SwitchProgram, Transport,
+    AckEvent, Decision, EcnThresholds, FlowParams, LossEvent, MARKING_RANGE, MultipathSender, Needs, Scheme,
+    Sender, SendingRate, SwitchProgram, TransportNeeds,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
 parameters! {
@@ -31,10 +31,10 @@ parameters! {
             source: "DCTCP §3.3: one segment per round trip; HPCC simulator: 615 Mbit/s, 1 KB in 13 us",
         };
         /// Queue thresholds at which switches mark, unless the experiment sets them.
-        ecn: Marking = Marking::step(Bytes::from_kb(30), Bandwidth::from_gbps(10)) => {
+        ecn: EcnThresholds = EcnThresholds::step(Bytes::from_kb(30), Bandwidth::from_gbps(10)) => {
             symbol: "K", unit: "B", range: MARKING_RANGE, source: "HPCC §5.1",
         };
-        pacing: PacingConfig = PacingConfig::new(Window::Varying) => {
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Varying) => {
             part, window from "HPCC simulator: BDP times rate over line rate"
         };
         windows: WindowsConfig = WindowsConfig::single() => {
@@ -50,8 +50,8 @@ enum Form {
     Window,
 }
 
-impl OneOf for Form {
-    const WORDS: &'static [(&'static str, Self)] = &[("rate", Form::Rate), ("window", Form::Window)];
+impl EnumParameter for Form {
+    const NAMES: &'static [(&'static str, Self)] = &[("rate", Form::Rate), ("window", Form::Window)];
 }
 
 /// The increase after a round trip without marks.
@@ -75,14 +75,14 @@ impl Increase {
 }
 
 impl ParameterValue for Increase {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text == "packet" {
             return Ok(Increase::Packet);
         }
         let rate = text.parse().map(Increase::Rate);
         rate.or_else(|_| text.parse().map(Increase::Window)).map_err(|e: ParseUnitError| e.to_string())
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
             Increase::Packet => "packet".to_owned(),
             Increase::Window(bytes) => bytes.to_string(),
@@ -98,13 +98,13 @@ impl Scheme for Dctcp {
         Needs {
             ecn: Some(self.ecn),
             transport: match self.form {
-                Form::Rate => Transport::default(),
+                Form::Rate => TransportNeeds::default(),
                 Form::Window => self.windows.transport(),
             },
             ..Needs::of(SwitchProgram::Ecn)
         }
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         match self.form {
             Form::Rate => Box::new(self.sender(flow)),
             Form::Window => self.windows.coupled(DctcpLaw::new(self.g), flow),
@@ -114,24 +114,24 @@ impl Scheme for Dctcp {
         if self.form == Form::Window {
             return self.windows.sender(DctcpLaw::new(self.g), flow);
         }
-        let pacing = Pacing::new(&self.pacing, flow);
+        let pacing = RateLimits::new(&self.pacing, flow);
         Box::new(DctcpSender {
             pacing,
             g: self.g,
             increase: self.increase.of(flow),
-            rate: pacing.line(),
+            rate: pacing.line_rate(),
             alpha: 1.0,
             round_ends: None,
             acked: 0,
             marked: 0,
-            cut_at: None,
+            cwr_end_seq: None,
         })
     }
 }
 
 #[derive(Debug)]
 struct DctcpSender {
-    pacing: Pacing,
+    pacing: RateLimits,
     g: f64,
     increase: f64,
     rate: f64,
@@ -142,19 +142,19 @@ struct DctcpSender {
     acked: u64,
     marked: u64,
     /// Next byte to be sent at the last decrease; there is no other until it is acknowledged.
-    cut_at: Option<u64>,
+    cwr_end_seq: Option<u64>,
 }
 
 impl DctcpSender {
     fn cut(&mut self, factor: f64, snd_nxt: u64) {
         self.rate = self.pacing.clamp(self.rate * factor);
-        self.cut_at = Some(snd_nxt);
+        self.cwr_end_seq = Some(snd_nxt);
     }
 }
 
 impl Sender for DctcpSender {
     /// The order is the simulator's: alpha, end of the last cut, cut, increase.
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.acked += ack.acked.get();
         self.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
         let round_over = self.round_ends.is_none_or(|end| ack.seq > end);
@@ -163,8 +163,8 @@ impl Sender for DctcpSender {
             self.alpha = (1.0 - self.g) * self.alpha + self.g * share;
             (self.acked, self.marked) = (0, 0);
         }
-        self.cut_at.take_if(|at| ack.seq > *at);
-        if self.cut_at.is_none() {
+        self.cwr_end_seq.take_if(|at| ack.seq > *at);
+        if self.cwr_end_seq.is_none() {
             if ack.ecn_echo {
                 self.cut(1.0 - self.alpha / 2.0, ack.snd_nxt);
             } else if round_over {
@@ -175,12 +175,12 @@ impl Sender for DctcpSender {
     }
     /// DCTCP treats loss as TCP does (RFC 8257 §3.5), at most once per round trip.
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
-        if self.cut_at.is_none_or(|at| loss.seq >= at) {
+        if self.cwr_end_seq.is_none_or(|at| loss.seq >= at) {
             self.cut(0.5, loss.snd_nxt);
         }
         self.decision()
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         self.rate = self.pacing.clamp(from.rate);
         self.decision()
     }

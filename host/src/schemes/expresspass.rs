@@ -4,14 +4,14 @@
 //!
 //! The feedback is that of the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
 
-use super::pacing::{Pacing, PacingConfig, Window};
-use crate::law::{CREDIT_BYTES, CreditLaw, PortLaw};
+use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameters;
+use crate::port_algorithm::{CREDIT_BYTES, CreditLimit, PortAlgorithm};
 use crate::scheme::{
-    AckEvent, Credit, DataEvent, Decision, Feedback, FlowParams, Needs, Receiver, Scheme, Sender,
+    AckEvent, AckFields, Credit, DataEvent, Decision, FlowParams, Needs, Receiver, Scheme, Sender,
     SwitchProgram,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use weir_units::{Bandwidth, Time};
 
 parameters! {
@@ -33,12 +33,12 @@ parameters! {
         };
         /// Initial weight of the maximum rate in an increase.
         weight: f64 = 0.5 => {
-            in 0.001..=MOST_WEIGHT, symbol: "w_init", range: "0.001 to 0.5",
+            in 0.001..=MAX_WEIGHT, symbol: "w_init", range: "0.001 to 0.5",
             source: "ExpressPass authors' ns-2 script for a fat tree; 1/16 in others",
         };
         /// Minimum of that weight.
         least_weight: f64 = 0.01 => {
-            in 0.001..=MOST_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
+            in 0.001..=MAX_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
         };
         /// Credit loss that is no congestion for a slow flow; falls to 0 at the maximum rate.
         target_loss: f64 = 0.125 => {
@@ -53,7 +53,7 @@ parameters! {
 }
 
 /// The most that the weight grows to, and by how much at a time (`xpass.cc`).
-const MOST_WEIGHT: f64 = 0.5;
+const MAX_WEIGHT: f64 = 0.5;
 const WEIGHT_STEP: f64 = 0.05;
 
 impl Scheme for ExpressPass {
@@ -63,15 +63,15 @@ impl Scheme for ExpressPass {
     fn needs(&self) -> Needs {
         Needs::of(SwitchProgram::Xpass)
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
-        Some(PortLaw::Credits(CreditLaw { share: self.share, burst: self.burst }))
+    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+        Some(PortAlgorithm::Credits(CreditLimit { share: self.share, burst: self.burst }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        Box::new(CreditedSender(Pacing::new(&PacingConfig::new(Window::Off), flow)))
+        Box::new(CreditedSender(RateLimits::new(&PacingConfig::new(WindowMode::Off), flow)))
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
-        let interval = CreditLaw { share: self.share, burst: self.burst }.interval(host.nic_rate);
-        Box::new(Crediting {
+        let interval = CreditLimit { share: self.share, burst: self.burst }.interval(host.nic_rate);
+        Box::new(CreditReceiver {
             config: self.clone(),
             interval,
             rtt: host.base_rtt,
@@ -83,20 +83,20 @@ impl Scheme for ExpressPass {
 
 /// Line rate: credits are all that holds it back.
 #[derive(Debug)]
-struct CreditedSender(Pacing);
+struct CreditedSender(RateLimits);
 
 impl Sender for CreditedSender {
-    fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.decision()
     }
     fn decision(&self) -> Decision {
-        self.0.decide(self.0.line(), None)
+        self.0.decide(self.0.line_rate(), None)
     }
 }
 
 /// The receiver of all flows of a host.
 #[derive(Debug)]
-struct Crediting {
+struct CreditReceiver {
     config: ExpressPass,
     /// Between credits at the most.
     interval: Time,
@@ -104,26 +104,26 @@ struct Crediting {
     /// Time at which the host's own link has room for the next credit; it is limited like a switch's.
     next_slot: Time,
     /// By the transport's slots.
-    flows: Vec<Flow>,
+    flows: Vec<CreditFlow>,
 }
 
 /// Credits of one flow. Rates are over the most.
 #[derive(Clone, Copy, Debug, Default)]
-struct Flow {
+struct CreditFlow {
     rate: f64,
     weight: f64,
     /// The last change was no decrease.
     rising: bool,
     /// The next credit's number, and the highest that brought data.
     next: u32,
-    heard: u32,
+    highest_credit: u32,
     /// Since the last update: credits that should have brought data, and those that did not.
     total: u32,
     lost: u32,
     updated: Time,
 }
 
-impl Crediting {
+impl CreditReceiver {
     fn feedback(&mut self, now: Time, slot: usize) {
         let ExpressPass { target_loss, least_weight, .. } = self.config;
         let Some(flow) = self.flows.get_mut(slot) else { return };
@@ -140,20 +140,20 @@ impl Crediting {
             flow.rising = false;
         } else {
             if flow.rising {
-                flow.weight = MOST_WEIGHT.min(flow.weight + WEIGHT_STEP);
+                flow.weight = MAX_WEIGHT.min(flow.weight + WEIGHT_STEP);
             }
             flow.rising = true;
             flow.rate = flow.weight + (1.0 - flow.weight) * flow.rate;
         }
         // At least a credit per round trip.
-        let least = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
-        flow.rate = flow.rate.max(least.min(1.0)).min(1.0);
+        let min = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
+        flow.rate = flow.rate.max(min.min(1.0)).min(1.0);
         (flow.total, flow.lost, flow.updated) = (0, 0, now);
     }
 }
 
 /// Between -1 and 1, another number for another credit: MurmurHash3's finalizer.
-fn spread(seed: u64) -> f64 {
+fn jitter_unit(seed: u64) -> f64 {
     let mut x = seed;
     for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
         x = (x ^ x >> 33).wrapping_mul(factor);
@@ -161,11 +161,11 @@ fn spread(seed: u64) -> f64 {
     (x >> 11) as f64 / (1u64 << 52) as f64 - 1.0
 }
 
-impl Receiver for Crediting {
+impl Receiver for CreditReceiver {
     fn resume_credits(&mut self, slot: u32, last: u32) {
         let at = slot as usize;
         if self.flows.len() <= at {
-            self.flows.resize(at + 1, Flow::default());
+            self.flows.resize(at + 1, CreditFlow::default());
         }
         self.flows[at].next = last;
     }
@@ -173,19 +173,27 @@ impl Receiver for Crediting {
     fn credit(&mut self, now: Time, slot: u32, begins: bool) -> Option<Credit> {
         let at = slot as usize;
         if self.flows.len() <= at {
-            self.flows.resize(at + 1, Flow::default());
+            self.flows.resize(at + 1, CreditFlow::default());
         }
         if begins {
             let ExpressPass { start: rate, weight, .. } = self.config;
             // Numbers go on, so that a sender that asks again does not take new credits for old ones.
             let next = self.flows[at].next.wrapping_add(1);
             let heard = next.wrapping_sub(1);
-            self.flows[at] = Flow { rate, weight, next, heard, updated: now, ..Flow::default() };
+            self.flows[at] = CreditFlow {
+                rate,
+                weight,
+                next,
+                highest_credit: heard,
+                updated: now,
+                ..CreditFlow::default()
+            };
         }
         let flow = &mut self.flows[at];
         let number = flow.next;
         flow.next = flow.next.wrapping_add(1);
-        let vary = 1.0 + self.config.jitter * spread(now.as_ps() ^ u64::from(number) << 32 ^ u64::from(slot));
+        let vary =
+            1.0 + self.config.jitter * jitter_unit(now.as_ps() ^ u64::from(number) << 32 ^ u64::from(slot));
         let gap =
             Time::from_ps((self.interval.as_ps() as f64 / flow.rate * vary) as u64).max(Time::from_ps(1));
         // The bucket of the host's own port.
@@ -197,24 +205,24 @@ impl Receiver for Crediting {
         Some(Credit { number: sent.then_some(number), next: now.saturating_add(gap) })
     }
 
-    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
         if let Some(slot) = data.slot.map(|slot| slot as usize)
             && let Some(flow) = self.flows.get_mut(slot)
         {
             // Not beyond what was sent, nor what was heard before: a forged number changes nothing.
-            let ahead = data.credit.wrapping_sub(flow.heard);
-            if ahead > 0 && ahead < flow.next.wrapping_sub(flow.heard) {
+            let ahead = data.credit.wrapping_sub(flow.highest_credit);
+            if ahead > 0 && ahead < flow.next.wrapping_sub(flow.highest_credit) {
                 flow.total = flow.total.saturating_add(ahead);
                 flow.lost = flow.lost.saturating_add(ahead - 1);
-                flow.heard = data.credit;
+                flow.highest_credit = data.credit;
                 self.feedback(data.now, slot);
             }
         }
-        Feedback::default()
+        AckFields::default()
     }
 }
 
-impl CreditLaw {
+impl CreditLimit {
     /// Returns the time between credits at the most.
     pub fn interval(&self, line: Bandwidth) -> Time {
         Time::from_ps((CREDIT_BYTES as f64 * 8e12 / (self.share * line.as_bps_f64())) as u64)

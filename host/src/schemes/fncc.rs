@@ -1,15 +1,15 @@
 //! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its return path, and last-hop
 //! congestion speedup (LHCS) from the number of flows the receiver reports.
 
-use super::inflight::{Adjust, Inflight, InflightConfig, Worst};
-use crate::law::PortLaw;
-use crate::parameter::{EveryDequeue, OneOf, Or};
+use super::inflight::{Bottleneck, HpccController, InflightConfig, ReferenceUpdate};
+use crate::parameter::{EnumParameter, KeywordOr, OnDequeue};
 use crate::parameters;
+use crate::port_algorithm::PortAlgorithm;
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+    AckEvent, AckFields, DataEvent, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SendingRate,
+    SwitchProgram, TelemetrySource,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
 
 parameters! {
@@ -27,7 +27,7 @@ parameters! {
         /// Fraction of the fair share that LHCS assigns, so that the queue drains.
         beta: f64 = 0.9 => { in 0.01..=1.0, symbol: "beta", range: "0.01 to 1", source: "FNCC §3.2.2" };
         /// Interval at which a port's entry in the All_INT_Table is refreshed.
-        refresh: Or<EveryDequeue, Time> = Or::word() => {
+        refresh: KeywordOr<OnDequeue, Time> = KeywordOr::word() => {
             unit: "s", range: "dequeue (whenever a packet leaves the port) or a time above 0",
             source: "FNCC §3.2.1: \"periodically\", without a period; a dequeue is the ideal",
         };
@@ -45,8 +45,8 @@ enum Lhcs {
     Literal,
 }
 
-impl OneOf for Lhcs {
-    const WORDS: &'static [(&'static str, Self)] =
+impl EnumParameter for Lhcs {
+    const NAMES: &'static [(&'static str, Self)] =
         &[("off", Lhcs::Off), ("direct", Lhcs::Direct), ("literal", Lhcs::Literal)];
 }
 
@@ -54,17 +54,17 @@ impl Scheme for Fncc {
     const NAME: &'static str = "fncc";
     const ABOUT: &'static str = "FNCC: telemetry on ACKs as they return, and the receiver's number of flows";
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Acks, ..Needs::of(SwitchProgram::Fncc) }
+        Needs { telemetry: TelemetrySource::Acks, ..Needs::of(SwitchProgram::Fncc) }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         match self.refresh {
-            Or::Word(_) => None,
-            Or::Value(period) => Some(PortLaw::IntRefresh(period)),
+            KeywordOr::Word(_) => None,
+            KeywordOr::Value(period) => Some(PortAlgorithm::IntRefresh(period)),
         }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         Box::new(FnccSender {
-            core: Inflight::new(&self.shared, flow, false),
+            core: HpccController::new(&self.shared, flow, false),
             lhcs: self.lhcs,
             alpha: self.alpha,
             beta: self.beta,
@@ -77,30 +77,30 @@ impl Scheme for Fncc {
 
 #[derive(Debug)]
 struct FnccSender {
-    core: Inflight,
+    core: HpccController,
     lhcs: Lhcs,
     alpha: f64,
     beta: f64,
 }
 
 impl Sender for FnccSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
         let FnccSender { core, lhcs, alpha, beta } = self;
         // FNCC Alg. 2 lines 9-12, Alg. 3 lines 22-25. N counts at least the flow itself.
-        core.on_ack(ack, checks, |worst: &Worst| {
+        core.on_ack(ack, checks, |worst: &Bottleneck| {
             // Records of another path say nothing of the last hop that DATA takes.
             let other_path = ack.path_id != ack.data_path;
             if *lhcs == Lhcs::Off || other_path || !worst.is_last_hop || worst.u <= *alpha {
-                return Adjust::Keep;
+                return ReferenceUpdate::Keep;
             }
             let share = worst.bdp * *beta / f64::from(ack.concurrency.max(1));
             match lhcs {
-                Lhcs::Literal => Adjust::Reference(share),
-                Lhcs::Off | Lhcs::Direct => Adjust::Window(share),
+                Lhcs::Literal => ReferenceUpdate::Reference(share),
+                Lhcs::Off | Lhcs::Direct => ReferenceUpdate::Window(share),
             }
         })
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         self.core.resume(from)
     }
     fn decision(&self) -> Decision {
@@ -114,7 +114,7 @@ impl Sender for FnccSender {
 struct FnccReceiver;
 
 impl Receiver for FnccReceiver {
-    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        Feedback { concurrency: data.active_flows, ..Feedback::default() }
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        AckFields { concurrency: data.active_flows, ..AckFields::default() }
     }
 }

@@ -3,12 +3,12 @@
 //!
 //! The algorithm is the shared core's; this file says what HPCC wants from the network.
 
-use super::inflight::{Adjust, Inflight, InflightConfig};
+use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Decision, FlowParams, Needs, Pace, Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
 
 parameters! {
@@ -26,21 +26,21 @@ impl Scheme for Hpcc {
     const NAME: &'static str = "hpcc";
     const ABOUT: &'static str = "HPCC: telemetry on data packets, echoed by the receiver";
     fn needs(&self) -> Needs {
-        Needs { telemetry: TelemetryOn::Data, ..Needs::of(SwitchProgram::Hpcc) }
+        Needs { telemetry: TelemetrySource::Data, ..Needs::of(SwitchProgram::Hpcc) }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        Box::new(HpccSender(Inflight::new(&self.shared, flow, self.multi_rate)))
+        Box::new(HpccSender(HpccController::new(&self.shared, flow, self.multi_rate)))
     }
 }
 
 #[derive(Debug)]
-struct HpccSender(Inflight);
+struct HpccSender(HpccController);
 
 impl Sender for HpccSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
-        self.0.on_ack(ack, checks, |_| Adjust::Keep)
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
+        self.0.on_ack(ack, checks, |_| ReferenceUpdate::Keep)
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         self.0.resume(from)
     }
     fn decision(&self) -> Decision {

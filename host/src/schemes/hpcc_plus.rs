@@ -3,91 +3,95 @@
 //! Telemetry comes on every packet, on one per round trip (and, if ports are congested, on all), or on probes; the window is computed by the
 //! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
 
-use super::inflight::{Adjust, Inflight, InflightConfig};
-use crate::law::{CongestionLaw, PortLaw};
-use crate::parameter::OneOf;
+use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
+use crate::parameter::EnumParameter;
 use crate::parameters;
+use crate::port_algorithm::{CongestionThreshold, PortAlgorithm};
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, QueueLimit, Receiver, Scheme, Sender,
-    SwitchProgram, TelemetryOn,
+    AckEvent, AckFields, DataEvent, Decision, FlowParams, Needs, QueueThreshold, Receiver, Scheme, Sender,
+    SendingRate, SwitchProgram, TelemetrySource,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use crate::wire::RecordFormat;
 use weir_units::{Bandwidth, Bytes, Time};
 
 parameters! {
     /// HPCC++'s parameters.
     pub(super) struct HpccPlus {
-        shared: InflightConfig = InflightConfig::of_the_draft() => {
+        shared: InflightConfig = InflightConfig::hpcc_plus() => {
             part, max_stage from "HPCC++ draft Figure 3", w_ai from "HPCC++ draft §5, §6.2"
         };
         /// Packets that gather telemetry.
-        telemetry: Telemeter = Telemeter::Packet => {
+        telemetry: TelemetryMode = TelemetryMode::Packet => {
             range: "packet, rtt (one packet per round trip), congestion (rtt, and all packets from congested ports) or probe (probes, one per round trip)",
             source: "HPCC++ draft §6, §6.1",
         };
         /// End of the flow that computes the window.
-        at: Computes = Computes::Sender => {
+        at: WindowComputedAt = WindowComputedAt::Sender => {
             name: "compute",
             range: "sender or receiver (Rx-HPCC: DATA has telemetry, regardless of the parameter telemetry)",
             source: "HPCC++ draft §6.2",
         };
         /// Measure of a queue that switches report.
-        queue: Queued = Queued::Length => {
+        queue: QueueMetric = QueueMetric::Length => {
             symbol: "qlen", range: "length (qLen/(B*T)), sojourn (time in the queue / T) or weighted (sojourn, and bytes sent against the queue's share of the port)",
             source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
         };
         /// Queue from which a port is congested, with telemetry: congestion.
-        congested_above: QueueLimit = CONGESTED_ABOVE => {
+        congested_above: QueueThreshold = CONGESTED_ABOVE => {
             unit: "B", range: "size/rate", source: "ours: the draft gives none; a tenth of the bandwidth-delay product of 12 us",
         };
     }
 }
 
 /// The default of `congested_above`.
-const CONGESTED_ABOVE: QueueLimit = QueueLimit { queue: Bytes::from_kb(15), per: Bandwidth::from_gbps(100) };
+const CONGESTED_ABOVE: QueueThreshold =
+    QueueThreshold { queue: Bytes::from_kb(15), per: Bandwidth::from_gbps(100) };
 
 /// The packets that gather telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Telemeter {
+enum TelemetryMode {
     Packet,
     Rtt,
     Congestion,
     Probe,
 }
 
-impl OneOf for Telemeter {
-    const WORDS: &'static [(&'static str, Self)] = &[
-        ("packet", Telemeter::Packet),
-        ("rtt", Telemeter::Rtt),
-        ("congestion", Telemeter::Congestion),
-        ("probe", Telemeter::Probe),
+impl EnumParameter for TelemetryMode {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("packet", TelemetryMode::Packet),
+        ("rtt", TelemetryMode::Rtt),
+        ("congestion", TelemetryMode::Congestion),
+        ("probe", TelemetryMode::Probe),
     ];
 }
 
 /// The end that computes the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Computes {
+enum WindowComputedAt {
     Sender,
     Receiver,
 }
 
-impl OneOf for Computes {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("sender", Computes::Sender), ("receiver", Computes::Receiver)];
+impl EnumParameter for WindowComputedAt {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("sender", WindowComputedAt::Sender), ("receiver", WindowComputedAt::Receiver)];
 }
 
 /// The measure of a queue that records carry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum Queued {
+enum QueueMetric {
     Length,
     Sojourn,
     Weighted,
 }
 
-impl OneOf for Queued {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("length", Queued::Length), ("sojourn", Queued::Sojourn), ("weighted", Queued::Weighted)];
+impl EnumParameter for QueueMetric {
+    const NAMES: &'static [(&'static str, Self)] = &[
+        ("length", QueueMetric::Length),
+        ("sojourn", QueueMetric::Sojourn),
+        ("weighted", QueueMetric::Weighted),
+    ];
 }
 
 impl Scheme for HpccPlus {
@@ -96,39 +100,41 @@ impl Scheme for HpccPlus {
         "HPCC++: HPCC with telemetry per packet, per round trip or on probes, or at the receiver";
     fn needs(&self) -> Needs {
         let telemetry = match (self.at, self.telemetry) {
-            (Computes::Sender, Telemeter::Rtt) => TelemetryOn::DataOncePerRtt,
-            (Computes::Sender, Telemeter::Congestion) => TelemetryOn::DataUponCongestion,
-            (Computes::Sender, Telemeter::Probe) => TelemetryOn::Probes,
-            (Computes::Receiver, _) | (_, Telemeter::Packet) => TelemetryOn::Data,
+            (WindowComputedAt::Sender, TelemetryMode::Rtt) => TelemetrySource::DataOncePerRtt,
+            (WindowComputedAt::Sender, TelemetryMode::Congestion) => TelemetrySource::DataOnCongestion,
+            (WindowComputedAt::Sender, TelemetryMode::Probe) => TelemetrySource::Probes,
+            (WindowComputedAt::Receiver, _) | (_, TelemetryMode::Packet) => TelemetrySource::Data,
         };
         let records = match self.queue {
-            Queued::Length => RecordFormat::LINK,
-            Queued::Sojourn => RecordFormat::LINK.and(RecordFormat::SOJOURN),
-            Queued::Weighted => RecordFormat::LINK.and(RecordFormat::SOJOURN).and(RecordFormat::QUEUE),
+            QueueMetric::Length => RecordFormat::LINK,
+            QueueMetric::Sojourn => RecordFormat::LINK.union(RecordFormat::SOJOURN),
+            QueueMetric::Weighted => {
+                RecordFormat::LINK.union(RecordFormat::SOJOURN).union(RecordFormat::QUEUE)
+            }
         };
         Needs {
             telemetry,
             records,
-            grant: self.at == Computes::Receiver,
+            grant: self.at == WindowComputedAt::Receiver,
             ..Needs::of(SwitchProgram::HpccPlus)
         }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
-        let congestion = self.needs().telemetry == TelemetryOn::DataUponCongestion;
-        let QueueLimit { queue, per } = self.congested_above;
-        congestion.then_some(PortLaw::Congestion(CongestionLaw { queue, per }))
+    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
+        let congestion = self.needs().telemetry == TelemetrySource::DataOnCongestion;
+        let QueueThreshold { queue, per } = self.congested_above;
+        congestion.then_some(PortAlgorithm::Congestion(CongestionThreshold { queue, per }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let core = Inflight::new(&self.shared, flow, false);
+        let core = HpccController::new(&self.shared, flow, false);
         match self.at {
-            Computes::Sender => Box::new(Computing(core)),
-            Computes::Receiver => Box::new(Obeying(core)),
+            WindowComputedAt::Sender => Box::new(SenderComputed(core)),
+            WindowComputedAt::Receiver => Box::new(ReceiverComputed(core)),
         }
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         match self.at {
-            Computes::Sender => Box::new(Counting),
-            Computes::Receiver => {
+            WindowComputedAt::Sender => Box::new(FlowCountReceiver),
+            WindowComputedAt::Receiver => {
                 Box::new(RxHpcc { shared: self.shared.clone(), host: *host, flows: Vec::new() })
             }
         }
@@ -137,13 +143,13 @@ impl Scheme for HpccPlus {
 
 /// HPCC's sender; the control law takes the reported N from the ACK.
 #[derive(Debug)]
-struct Computing(Inflight);
+struct SenderComputed(HpccController);
 
-impl Sender for Computing {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
-        self.0.on_ack(ack, checks, |_| Adjust::Keep)
+impl Sender for SenderComputed {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
+        self.0.on_ack(ack, checks, |_| ReferenceUpdate::Keep)
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         self.0.resume(from)
     }
     fn decision(&self) -> Decision {
@@ -153,17 +159,17 @@ impl Sender for Computing {
 
 /// The sender of Rx-HPCC: the window is what the ACK says.
 #[derive(Debug)]
-struct Obeying(Inflight);
+struct ReceiverComputed(HpccController);
 
-impl Sender for Obeying {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+impl Sender for ReceiverComputed {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         match ack.grant {
             // The receiver has none yet.
             0 => self.decision(),
-            window => self.0.take_window(Bytes::new(u64::from(window))),
+            window => self.0.set_window(Bytes::new(u64::from(window))),
         }
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         self.0.resume(from)
     }
     fn decision(&self) -> Decision {
@@ -173,13 +179,13 @@ impl Sender for Obeying {
 
 /// The receiver reports how many flows there are.
 #[derive(Debug)]
-struct Counting;
+struct FlowCountReceiver;
 
-impl Receiver for Counting {
-    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        Feedback { concurrency: data.active_flows, ..Feedback::default() }
+impl Receiver for FlowCountReceiver {
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        AckFields { concurrency: data.active_flows, ..AckFields::default() }
     }
-    fn reads_records(&self) -> bool {
+    fn wants_telemetry(&self) -> bool {
         false
     }
 }
@@ -194,7 +200,7 @@ struct RxHpcc {
 
 #[derive(Debug)]
 struct RxFlow {
-    core: Inflight,
+    core: HpccController,
     /// Round trips of `T` that were committed, and when the last was; none yet: at once.
     rounds: u64,
     updated: Option<Time>,
@@ -203,8 +209,8 @@ struct RxFlow {
 }
 
 impl Receiver for RxHpcc {
-    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryChecks) -> Feedback {
-        let Some(slot) = data.slot.map(|slot| slot as usize) else { return Feedback::default() };
+    fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryCounters) -> AckFields {
+        let Some(slot) = data.slot.map(|slot| slot as usize) else { return AckFields::default() };
         if self.flows.len() <= slot {
             self.flows.resize_with(slot + 1, || None);
         }
@@ -213,7 +219,7 @@ impl Receiver for RxHpcc {
             *place = None;
         }
         let flow = place.get_or_insert_with(|| RxFlow {
-            core: Inflight::new(&self.shared, &self.host, false),
+            core: HpccController::new(&self.shared, &self.host, false),
             rounds: 0,
             updated: None,
             window: Bytes::ZERO,
@@ -238,12 +244,12 @@ impl Receiver for RxHpcc {
             data_path: data.path_id,
             telemetry: data.telemetry,
         };
-        let window = flow.core.on_ack(&int, checks, |_| Adjust::Keep).window;
+        let window = flow.core.on_ack(&int, checks, |_| ReferenceUpdate::Keep).window;
         if due {
             flow.window = window;
         }
         // Between commits the last window goes out again, if an ACK is due for other reasons.
         let grant = u32::try_from(flow.window.get()).unwrap_or(u32::MAX);
-        Feedback { concurrency: data.active_flows, grant, ack_now: due, ..Feedback::default() }
+        AckFields { concurrency: data.active_flows, grant, ack_now: due, ..AckFields::default() }
     }
 }

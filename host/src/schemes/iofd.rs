@@ -4,10 +4,10 @@
 //! The scheme of this name is IOFD alone: DCQCN sets the rates.
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint};
-use crate::parameter::{Off, Or, ParameterInfo, ParameterValue};
+use crate::parameter::{KeywordOr, Off, ParameterInfo, ParameterValue};
 use crate::parameters;
 use crate::scheme::{
-    Deflection, FlowParams, MARKING_RANGE, Marking, Needs, QueueLimit, Receiver, Scheme, Sender,
+    Deflection, EcnThresholds, FlowParams, MARKING_RANGE, Needs, QueueThreshold, Receiver, Scheme, Sender,
     SwitchProgram,
 };
 use weir_units::{Bandwidth, Bytes, Time};
@@ -25,7 +25,7 @@ parameters! {
             unit: "B", range: "a size above 0", source: "Dart §VI: short messages have 2 to 8 KB",
         };
         /// Queue length above which packets for a port are deflected.
-        threshold: QueueLimit = QueueLimit { queue: Bytes::from_kb(15), per: DARTS_LINK } => {
+        threshold: QueueThreshold = QueueThreshold { queue: Bytes::from_kb(15), per: DART_LINK_RATE } => {
             name: "deflect_above", unit: "B", range: "size/rate",
             source: "Dart §VI: 15 KB, below ECN's 22.5 KB; its link speed is lost",
         };
@@ -35,7 +35,7 @@ parameters! {
             source: "Dart §IV-A: leaf switches deflect \"back to the network\"; §I: not what collides at the receiver",
         };
         /// A switch whose entries are all in use may reuse one that was idle for longer than this time.
-        lifetime: Or<Off, Time> = Or::Value(Time::from_ms(10)) => {
+        lifetime: KeywordOr<Off, Time> = KeywordOr::Value(Time::from_ms(10)) => {
             name: "entry_lifetime", unit: "s", range: "off or a time above 0",
             source: "ours: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
         };
@@ -47,23 +47,23 @@ parameters! {
 struct Tokens(u8);
 
 impl ParameterValue for Tokens {
-    fn read(text: &str) -> Result<Self, String> {
-        const MOST: u8 = 3;
-        let tokens = text.parse().ok().filter(|&tokens| tokens <= MOST);
-        tokens.map(Tokens).ok_or_else(|| format!("\"{text}\" is not a number up to {MOST}"))
+    fn parse(text: &str) -> Result<Self, String> {
+        const MAX_TOKENS: u8 = 3;
+        let tokens = text.parse().ok().filter(|&tokens| tokens <= MAX_TOKENS);
+        tokens.map(Tokens).ok_or_else(|| format!("\"{text}\" is not a number up to {MAX_TOKENS}"))
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.0.to_string()
     }
 }
 
 /// The port rate of Dart's thresholds. The paper's link speed is lost; 22.5 KB are a tenth of 225 KB, the usual buffer
 /// per port at 10 Gbit/s.
-const DARTS_LINK: Bandwidth = Bandwidth::from_gbps(10);
+const DART_LINK_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
 /// Dart's ECN threshold, a step.
-pub(super) fn dart_marking() -> Marking {
-    Marking::step(Bytes::new(22_500), DARTS_LINK)
+pub(super) fn dart_marking() -> EcnThresholds {
+    EcnThresholds::step(Bytes::new(22_500), DART_LINK_RATE)
 }
 
 /// The parameter `ecn` of schemes with Dart's threshold.
@@ -92,8 +92,8 @@ parameters! {
     /// IOFD alone.
     pub(super) struct IofdOnly {
         iofd: Iofd = Iofd::default() => { part };
-        ecn: Marking = dart_marking() => { info: DART_ECN };
-        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::parameters_below_dart() };
+        ecn: EcnThresholds = dart_marking() => { info: DART_ECN };
+        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::dart_parameters() };
     }
 }
 

@@ -1,6 +1,6 @@
 //! Rate limits and the window that goes with a rate, for schemes that control a rate.
 
-use crate::parameter::{OneOf, ParameterInfo, RateOf};
+use crate::parameter::{EnumParameter, ParameterInfo, RateSpec};
 use crate::parameters;
 use crate::scheme::{Decision, FlowParams};
 use weir_units::{Bandwidth, Bytes, Time};
@@ -19,9 +19,9 @@ parameters! {
     /// The parameters of rate limits.
     #[derive(Copy)]
     pub struct PacingConfig {
-        min_rate: RateOf = RateOf::NicOver(1000) => { info: MIN_RATE };
+        min_rate: RateSpec = RateSpec::NicOver(1000) => { info: MIN_RATE };
         /// Window that limits the data in flight, in addition to the rate.
-        window: Window = Window::Off => {
+        window: WindowMode = WindowMode::Off => {
             range: "off, fixed (line rate times T) or varying (rate times T)", source: "the scheme",
         };
     }
@@ -29,7 +29,7 @@ parameters! {
 
 /// The window in addition to the rate (HPCC simulator HAS_WIN, VAR_WIN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Window {
+pub enum WindowMode {
     /// No window.
     Off,
     /// Line rate times `T`.
@@ -38,52 +38,52 @@ pub enum Window {
     Varying,
 }
 
-impl OneOf for Window {
-    const WORDS: &'static [(&'static str, Self)] =
-        &[("off", Window::Off), ("fixed", Window::Fixed), ("varying", Window::Varying)];
+impl EnumParameter for WindowMode {
+    const NAMES: &'static [(&'static str, Self)] =
+        &[("off", WindowMode::Off), ("fixed", WindowMode::Fixed), ("varying", WindowMode::Varying)];
 }
 
 impl PacingConfig {
     /// Returns the defaults, with this window.
-    pub fn new(window: Window) -> PacingConfig {
+    pub fn new(window: WindowMode) -> PacingConfig {
         PacingConfig { window, ..PacingConfig::default() }
     }
 }
 
 /// A flow's limits. Rates are `f64` bit/s.
 #[derive(Clone, Copy, Debug)]
-pub struct Pacing {
+pub struct RateLimits {
     min: f64,
     nic_rate: Bandwidth,
-    window: Window,
+    window: WindowMode,
     base_rtt: Time,
 }
 
-impl Pacing {
+impl RateLimits {
     /// Returns the limits of one flow.
-    pub fn new(config: &PacingConfig, flow: &FlowParams) -> Pacing {
+    pub fn new(config: &PacingConfig, flow: &FlowParams) -> RateLimits {
         let line = flow.nic_rate.as_bps_f64();
-        let min = config.min_rate.of(flow.nic_rate).as_bps_f64().clamp(1.0, line.max(1.0));
-        Pacing { min, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
+        let min = config.min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line.max(1.0));
+        RateLimits { min, nic_rate: flow.nic_rate, window: config.window, base_rtt: flow.base_rtt }
     }
 
     /// Returns the NIC's rate in bit/s.
-    pub fn line(&self) -> f64 {
+    pub fn line_rate(&self) -> f64 {
         self.nic_rate.as_bps_f64()
     }
 
     /// Limits a rate in bit/s to the range between the minimum and the NIC's rate.
     pub fn clamp(&self, rate: f64) -> f64 {
-        rate.max(self.min).min(self.line())
+        rate.max(self.min).min(self.line_rate())
     }
 
     /// Returns the decision for a rate, in bit/s, that [`clamp`](Self::clamp) has limited.
     pub fn decide(&self, rate: f64, timer: Option<Time>) -> Decision {
         let rate = Bandwidth::from_bps_f64(rate).clamp(Bandwidth::from_bps(1), self.nic_rate);
         let window = match self.window {
-            Window::Off => Bytes::MAX,
-            Window::Fixed => self.nic_rate.bytes_in(self.base_rtt),
-            Window::Varying => rate.bytes_in(self.base_rtt),
+            WindowMode::Off => Bytes::MAX,
+            WindowMode::Fixed => self.nic_rate.bytes_in(self.base_rtt),
+            WindowMode::Varying => rate.bytes_in(self.base_rtt),
         };
         Decision { window: window.max(Bytes::new(1)), rate, timer }
     }

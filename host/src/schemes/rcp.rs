@@ -1,25 +1,27 @@
 //! RCP (Dukkipati 2008): every port computes the rate that all its flows should have; the sender takes the least
-//! of its path, from the ACK. The control law is [`RcpLaw`] (docs/algorithms/rcp.md).
+//! of its path, from the ACK. The control law is [`RcpParams`] (docs/algorithms/rcp.md).
 
-use super::pacing::{Pacing, PacingConfig, Window};
-use super::rocc::{OpenGrant, granted};
-use crate::law::{PortLaw, RcpLaw};
-use crate::parameter::{HostsOwn, OneOf, Or};
+use super::pacing::{PacingConfig, RateLimits, WindowMode};
+use super::rocc::{UnlimitedGrantReceiver, granted_rate};
+use crate::parameter::{EnumParameter, HostDefault, KeywordOr};
 use crate::parameters;
-use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Pace, Receiver, Scheme, Sender, SwitchProgram};
-use crate::telemetry::TelemetryChecks;
+use crate::port_algorithm::{PortAlgorithm, RcpParams};
+use crate::scheme::{
+    AckEvent, Decision, FlowParams, Needs, Receiver, Scheme, Sender, SendingRate, SwitchProgram,
+};
+use crate::telemetry::TelemetryCounters;
 use weir_units::{Bytes, Time};
 
 parameters! {
     /// RCP's parameters.
     pub(super) struct Rcp {
         /// Interval at which a port computes its rate.
-        period: Or<HostsOwn, Time> = Or::word() => {
+        period: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "RCP ns-2: min(d, upd_timeslot)",
         };
         /// Round-trip time that ports assume.
-        rtt: Or<HostsOwn, Time> = Or::word() => {
+        rtt: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             symbol: "d", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "ours: RCP's routers average what packets say",
         };
@@ -39,7 +41,7 @@ parameters! {
         start: Start = Start::Line => {
             range: "line (line rate) or request (one packet, as RCP's SYN)", source: "ours; RCP has a handshake",
         };
-        pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "RCP regulates a rate" };
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Off) => { part, window from "RCP regulates a rate" };
     }
 }
 
@@ -52,12 +54,12 @@ enum Start {
     Request,
 }
 
-impl OneOf for Start {
-    const WORDS: &'static [(&'static str, Self)] = &[("line", Start::Line), ("request", Start::Request)];
+impl EnumParameter for Start {
+    const NAMES: &'static [(&'static str, Self)] = &[("line", Start::Line), ("request", Start::Request)];
 }
 
 /// The least rate of a port over its own. Ours, the same as a flow's; RCP's is a packet per round trip.
-const FLOOR: f64 = 0.001;
+const MIN_RATE_SHARE: f64 = 0.001;
 
 impl Scheme for Rcp {
     const NAME: &'static str = "rcp";
@@ -66,48 +68,52 @@ impl Scheme for Rcp {
     fn needs(&self) -> Needs {
         Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }
-    fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
-        Some(PortLaw::Rcp(RcpLaw {
+    fn port_law(&self, base_rtt: Time) -> Option<PortAlgorithm> {
+        Some(PortAlgorithm::Rcp(RcpParams {
             period: self.period.or(base_rtt),
             rtt: self.rtt.or(base_rtt),
             alpha: self.alpha,
             beta: self.beta,
             target: self.target,
-            floor: FLOOR,
+            floor: MIN_RATE_SHARE,
         }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let pacing = Pacing::new(&self.pacing, flow);
-        Box::new(RcpSender { pacing, rate: pacing.line(), asking: self.start == Start::Request })
+        let pacing = RateLimits::new(&self.pacing, flow);
+        Box::new(RcpSender {
+            pacing,
+            rate: pacing.line_rate(),
+            awaiting_first_ack: self.start == Start::Request,
+        })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
-        Box::new(OpenGrant)
+        Box::new(UnlimitedGrantReceiver)
     }
 }
 
 #[derive(Debug)]
 struct RcpSender {
-    pacing: Pacing,
+    pacing: RateLimits,
     rate: f64,
     /// No ACK has come yet, and the flow waits for it.
-    asking: bool,
+    awaiting_first_ack: bool,
 }
 
 impl Sender for RcpSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
-        self.asking = false;
-        if let Some(rate) = granted(ack) {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
+        self.awaiting_first_ack = false;
+        if let Some(rate) = granted_rate(ack) {
             self.rate = self.pacing.clamp(rate);
         }
         self.decision()
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
-        self.asking = false;
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
+        self.awaiting_first_ack = false;
         self.rate = self.pacing.clamp(from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {
         let decision = self.pacing.decide(self.rate, None);
-        if self.asking { Decision { window: Bytes::new(1), ..decision } } else { decision }
+        if self.awaiting_first_ack { Decision { window: Bytes::new(1), ..decision } } else { decision }
     }
 }

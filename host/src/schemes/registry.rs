@@ -3,9 +3,9 @@
 use super::{
     dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, rcp, rocc, timely, weir,
 };
-use crate::nearest::did_you_mean;
 use crate::parameter::ParameterError;
 use crate::scheme::{Scheme, SchemeConfig};
+use crate::suggest::did_you_mean;
 use std::fmt;
 use std::sync::Arc;
 
@@ -82,7 +82,7 @@ impl Registry {
         name: &str,
         parameters: &[(K, V)],
     ) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
-        let mut scheme = self.fresh(name)?;
+        let mut scheme = self.instantiate(name)?;
         for (parameter, value) in parameters {
             scheme.set(parameter.as_ref(), value.as_ref())?;
         }
@@ -95,10 +95,10 @@ impl Registry {
     ///
     /// If there is no such scheme; the error lists the names that there are.
     pub fn get(&self, name: &str) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
-        self.fresh(name).map(Arc::from)
+        self.instantiate(name).map(Arc::from)
     }
 
-    fn fresh(&self, name: &str) -> Result<Box<dyn SchemeConfig>, SchemeError> {
+    fn instantiate(&self, name: &str) -> Result<Box<dyn SchemeConfig>, SchemeError> {
         self.schemes().find(|scheme| scheme.name() == name).ok_or_else(|| {
             let known: Vec<_> = self.names().collect();
             let known = known.join(", ") + &did_you_mean(name, self.names());

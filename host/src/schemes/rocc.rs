@@ -1,17 +1,17 @@
 //! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
 //!
-//! The controller in the switch is [`RoccLaw`]; here are its parameters, and the source's half: take a rate that is
+//! The controller in the switch is [`RoccParams`]; here are its parameters, and the source's half: take a rate that is
 //! lower, or of the port that limits the flow already; double when nothing is heard (docs/algorithms/rocc.md#host).
 
-use super::pacing::{Pacing, PacingConfig, Window};
-use crate::law::{GRANT_UNIT_BPS, NO_LIMIT, PortLaw, RoccLaw};
-use crate::parameter::OneOf;
+use super::pacing::{PacingConfig, RateLimits, WindowMode};
+use crate::parameter::EnumParameter;
 use crate::parameters;
+use crate::port_algorithm::{GRANT_UNIT_BPS, PortAlgorithm, RoccParams, UNLIMITED_GRANT};
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, RateEvent, Receiver,
-    Scheme, Sender, SwitchProgram, TelemetryOn,
+    AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, RateEvent, Receiver,
+    Scheme, Sender, SendingRate, SwitchProgram, TelemetrySource,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use weir_units::Time;
 
 parameters! {
@@ -58,7 +58,7 @@ parameters! {
             in 0.000_001..=0.5, symbol: "Fmin", range: "0.000001 to 0.5",
             source: "RoCC: 100 Mbit/s, at 100 Gbit/s; 0.0025 at 40",
         };
-        pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "RoCC regulates a rate" };
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Off) => { part, window from "RoCC regulates a rate" };
     }
 }
 
@@ -71,8 +71,8 @@ enum RateFeedback {
     Acks,
 }
 
-impl OneOf for RateFeedback {
-    const WORDS: &'static [(&'static str, Self)] =
+impl EnumParameter for RateFeedback {
+    const NAMES: &'static [(&'static str, Self)] =
         &[("rate", RateFeedback::Notices), ("ack", RateFeedback::Acks)];
 }
 
@@ -82,46 +82,46 @@ impl Scheme for Rocc {
     fn needs(&self) -> Needs {
         match self.feedback {
             RateFeedback::Notices => {
-                Needs { telemetry: TelemetryOn::Notices, ..Needs::of(SwitchProgram::Rocc) }
+                Needs { telemetry: TelemetrySource::RateNotifications, ..Needs::of(SwitchProgram::Rocc) }
             }
             RateFeedback::Acks => Needs { grant: true, ..Needs::of(SwitchProgram::Rocc) },
         }
     }
-    fn port_law(&self, _base_rtt: Time) -> Option<PortLaw> {
+    fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         let Rocc { period, q_ref, q_mid, q_max, alpha, beta, f_min: floor, .. } = *self;
-        Some(PortLaw::Rocc(RoccLaw { period, q_ref, q_mid, q_max, alpha, beta, floor }))
+        Some(PortAlgorithm::Rocc(RoccParams { period, q_ref, q_mid, q_max, alpha, beta, min_share: floor }))
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let pacing = Pacing::new(&self.pacing, flow);
-        let rate = pacing.line();
+        let pacing = RateLimits::new(&self.pacing, flow);
+        let rate = pacing.line_rate();
         Box::new(RoccSender { pacing, recovery: self.recovery, rate, point: None, timer: None })
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         match self.feedback {
-            RateFeedback::Notices => Box::new(PlainReceiver),
-            RateFeedback::Acks => Box::new(OpenGrant),
+            RateFeedback::Notices => Box::new(DefaultReceiver),
+            RateFeedback::Acks => Box::new(UnlimitedGrantReceiver),
         }
     }
 }
 
 /// A receiver whose ACKs leave without a limit, for switches to lower.
 #[derive(Debug)]
-pub(super) struct OpenGrant;
+pub(super) struct UnlimitedGrantReceiver;
 
-impl Receiver for OpenGrant {
-    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        Feedback { grant: NO_LIMIT, ..Feedback::default() }
+impl Receiver for UnlimitedGrantReceiver {
+    fn on_data(&mut self, _data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        AckFields { grant: UNLIMITED_GRANT, ..AckFields::default() }
     }
 }
 
 /// Returns the rate that an ACK brought, if a port on its path set one.
-pub(super) fn granted(ack: &AckEvent<'_>) -> Option<f64> {
-    (ack.grant != 0 && ack.grant != NO_LIMIT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
+pub(super) fn granted_rate(ack: &AckEvent<'_>) -> Option<f64> {
+    (ack.grant != 0 && ack.grant != UNLIMITED_GRANT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
 }
 
 #[derive(Debug)]
 struct RoccSender {
-    pacing: Pacing,
+    pacing: RateLimits,
     recovery: Time,
     rate: f64,
     /// The port that limits the flow.
@@ -130,7 +130,7 @@ struct RoccSender {
 }
 
 impl RoccSender {
-    fn follow(&mut self, now: Time, rate: f64) {
+    fn apply_rate(&mut self, now: Time, rate: f64) {
         self.rate = self.pacing.clamp(rate);
         self.timer = Some(now.saturating_add(self.recovery));
     }
@@ -138,31 +138,31 @@ impl RoccSender {
 
 impl Sender for RoccSender {
     /// The ACK has the least rate of the whole path, so there is no port to tell from others.
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
-        if let Some(rate) = granted(ack) {
-            self.follow(ack.now, rate);
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
+        if let Some(rate) = granted_rate(ack) {
+            self.apply_rate(ack.now, rate);
         }
         self.decision()
     }
     fn on_rate(&mut self, event: &RateEvent) -> Decision {
         let rate = event.rate.as_bps_f64();
-        if rate <= self.rate || self.point == Some(event.point) {
-            self.follow(event.now, rate);
-            self.point = Some(event.point);
+        if rate <= self.rate || self.point == Some(event.congestion_point) {
+            self.apply_rate(event.now, rate);
+            self.point = Some(event.congestion_point);
         }
         self.decision()
     }
     fn on_timer(&mut self, now: Time) -> Decision {
-        if self.rate >= self.pacing.line() {
+        if self.rate >= self.pacing.line_rate() {
             self.point = None;
             self.timer = None;
         } else {
-            self.follow(now, 2.0 * self.rate);
+            self.apply_rate(now, 2.0 * self.rate);
         }
         self.decision()
     }
-    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
-        self.follow(now, from.rate);
+    fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
+        self.apply_rate(now, from.rate);
         self.decision()
     }
     fn decision(&self) -> Decision {

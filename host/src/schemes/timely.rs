@@ -3,11 +3,11 @@
 //! Three variants (docs/algorithms/timely.md): `patched` (Zhu et al., CoNEXT 2016), which has a fixed point, `paper`
 //! and `simulator` (HPCC's), which have none.
 
-use super::pacing::{Pacing, PacingConfig, Window};
-use crate::parameter::{HostsOwn, OneOf, Or, RateOf, Variants};
+use super::pacing::{PacingConfig, RateLimits, WindowMode};
+use crate::parameter::{EnumParameter, HostDefault, KeywordOr, RateSpec, VariantDefault};
 use crate::parameters;
-use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Pace, Scheme, Sender, SwitchProgram};
-use crate::telemetry::TelemetryChecks;
+use crate::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SendingRate, SwitchProgram};
+use crate::telemetry::TelemetryCounters;
 use weir_units::{Bytes, Ratio, Time};
 
 parameters! {
@@ -19,7 +19,7 @@ parameters! {
             source: "Zhu et al., CoNEXT 2016: the paper's law has no fixed point",
         };
         /// Weight of the newest difference of round-trip times.
-        ewma: Or<Variants, Ratio> = Or::word() => {
+        ewma: KeywordOr<VariantDefault, Ratio> = KeywordOr::word() => {
             symbol: "alpha", range: "variant (patched 0.875, paper 0.02, simulator 0.875) or 0 to 1",
             source: "TIMELY authors' snippet (the paper gives none); HPCC simulator; eRPC has 0.46",
         };
@@ -39,12 +39,12 @@ parameters! {
             symbol: "T_high", unit: "s", range: "a time above 0", source: "TIMELY §6",
         };
         /// Round-trip time by which the gradient is divided.
-        min_rtt: Or<HostsOwn, Time> = Or::word() => {
+        min_rtt: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             symbol: "minRTT", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "TIMELY §4.3; 20 us there and in the HPCC simulator",
         };
         /// Additive increase.
-        delta: RateOf = RateOf::NicOver(1000) => {
+        delta: RateSpec = RateSpec::NicOver(1000) => {
             symbol: "delta", unit: "bit/s", range: "a rate above 0, or nic/N",
             source: "TIMELY §6: 10 Mbit/s at 10 Gbit/s; HPCC simulator run.py the same per rate",
         };
@@ -52,7 +52,7 @@ parameters! {
         segment: Bytes = Bytes::from_kb(16) => { unit: "B", range: "a size above 0", source: "TIMELY §6" };
         /// After this many good samples in a row the rate rises by 5 delta.
         hai_after: u32 = 5 => { symbol: "N", unit: "times", range: "a count above 0", source: "TIMELY §4.3" };
-        pacing: PacingConfig = PacingConfig::new(Window::Off) => { part, window from "TIMELY §5 regulates a rate" };
+        pacing: PacingConfig = PacingConfig::new(WindowMode::Off) => { part, window from "TIMELY §5 regulates a rate" };
     }
 }
 
@@ -63,8 +63,8 @@ enum Variant {
     Simulator,
 }
 
-impl OneOf for Variant {
-    const WORDS: &'static [(&'static str, Self)] =
+impl EnumParameter for Variant {
+    const NAMES: &'static [(&'static str, Self)] =
         &[("patched", Variant::Patched), ("paper", Variant::Paper), ("simulator", Variant::Simulator)];
 }
 
@@ -76,15 +76,15 @@ impl Scheme for Timely {
         Needs::of(SwitchProgram::Ecn)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
-        let pacing = Pacing::new(&self.pacing, flow);
+        let pacing = RateLimits::new(&self.pacing, flow);
         let ewma = Ratio::new(if self.variant == Variant::Paper { 0.02 } else { 0.875 });
         Box::new(TimelySender {
             pacing,
             ewma: self.ewma.or(ewma.unwrap_or(Ratio::ONE)).get(),
             min_rtt: self.min_rtt.or(flow.base_rtt).as_secs_f64(),
-            delta: self.delta.of(flow.nic_rate).as_bps_f64(),
+            delta: self.delta.resolve(flow.nic_rate).as_bps_f64(),
             config: self.clone(),
-            rate: pacing.line(),
+            rate: pacing.line_rate(),
             previous_rtt: None,
             rtt_diff: 0.0,
             good: 0,
@@ -98,12 +98,12 @@ impl Scheme for Timely {
 /// Hyperactive increase: this many deltas at once (TIMELY §4.3; HPCC simulator's RHAI is 5 RAI too).
 const HAI: f64 = 5.0;
 /// No update leaves less than this share of a rate (TIMELY authors' snippet).
-const DEEPEST_CUT: f64 = 0.5;
+const MIN_CUT_FACTOR: f64 = 0.5;
 
 #[derive(Debug)]
 struct TimelySender {
     config: Timely,
-    pacing: Pacing,
+    pacing: RateLimits,
     ewma: f64,
     /// Seconds.
     min_rtt: f64,
@@ -157,7 +157,7 @@ impl TimelySender {
     /// the gradient.
     fn patched(&mut self, rtt: f64, gradient: f64, scale: f64, low: f64, high: f64) {
         let increase = self.delta * scale;
-        let factor = |beta: f64, cut: f64| (1.0 - beta * scale * cut).max(DEEPEST_CUT);
+        let factor = |beta: f64, cut: f64| (1.0 - beta * scale * cut).max(MIN_CUT_FACTOR);
         if rtt < low {
             self.rate += increase;
         } else if rtt > high {
@@ -172,7 +172,7 @@ impl TimelySender {
 }
 
 impl Sender for TimelySender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.acked += ack.acked;
         let Some(rtt) = ack.rtt.filter(|&rtt| rtt > Time::ZERO) else { return self.decision() };
         let is_due = match self.config.variant {
@@ -187,7 +187,7 @@ impl Sender for TimelySender {
         }
         self.decision()
     }
-    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         self.rate = self.pacing.clamp(from.rate);
         self.updated = now;
         self.decision()

@@ -6,8 +6,8 @@
 
 use super::fncc::Fncc;
 use super::iofd::Iofd;
-use crate::law::PortLaw;
 use crate::parameters;
+use crate::port_algorithm::PortAlgorithm;
 use crate::scheme::{FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram};
 use weir_units::Time;
 
@@ -26,7 +26,7 @@ impl Scheme for Weir {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Weir, deflection, ..Scheme::needs(&self.fncc) }
     }
-    fn port_law(&self, base_rtt: Time) -> Option<PortLaw> {
+    fn port_law(&self, base_rtt: Time) -> Option<PortAlgorithm> {
         Scheme::port_law(&self.fncc, base_rtt)
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {

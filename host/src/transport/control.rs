@@ -1,14 +1,14 @@
 use crate::config::HostConfig;
 use crate::stats::{DropReason, HostStats};
-use crate::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HOPS, MAX_RECORD_LEN, RecordFormat, WeirRepr};
+use crate::wire::{Ecn, Flags, FrameRepr, MAX_HOPS, MAX_RECORD_LEN, PacketKind, RecordFormat, WeirRepr};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
 /// An ACK, NACK, CNP or reply to a probe that waits for the NIC.
 #[derive(Clone, Debug)]
-pub(crate) struct Control {
-    pub kind: Kind,
+pub(crate) struct ControlFrame {
+    pub kind: PacketKind,
     pub flags: Flags,
     pub peer: Ipv4Addr,
     pub entropy_port: u16,
@@ -18,12 +18,12 @@ pub(crate) struct Control {
     pub stamp: u32,
     pub concurrency: u16,
     pub grant: u32,
-    pub records: Records,
+    pub records: RecordBuf,
 }
 
 /// Telemetry records as they lie on the wire.
 #[derive(Clone, Debug)]
-pub(crate) struct Records {
+pub(crate) struct RecordBuf {
     bytes: [u8; MAX_HOPS * MAX_RECORD_LEN],
     len: u8,
     format: RecordFormat,
@@ -31,15 +31,15 @@ pub(crate) struct Records {
     own: Option<Arc<[u8]>>,
 }
 
-impl Records {
+impl RecordBuf {
     /// None.
-    pub const NONE: Records =
-        Records { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::ENTRY, own: None };
+    pub const NONE: RecordBuf =
+        RecordBuf { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::BASE, own: None };
 
     /// Returns a copy of at most eight records.
-    pub fn copy(records: &[u8], format: RecordFormat) -> Records {
-        let mut copy = Records { format, ..Records::NONE };
-        if format.is_own() {
+    pub fn copy(records: &[u8], format: RecordFormat) -> RecordBuf {
+        let mut copy = RecordBuf { format, ..RecordBuf::NONE };
+        if format.is_custom() {
             copy.own = Some(records.into());
             return copy;
         }
@@ -53,7 +53,7 @@ impl Records {
     }
 }
 
-impl Control {
+impl ControlFrame {
     /// Writes the frame and returns its length.
     pub fn emit(&self, config: &HostConfig, out: &mut [u8]) -> Option<usize> {
         let weir = WeirRepr {
@@ -67,7 +67,7 @@ impl Control {
             path_id: 0,
             message: self.message,
             seq: self.seq,
-            stamp: self.stamp,
+            timestamp: self.stamp,
             grant: self.grant,
         };
         FrameRepr {
@@ -88,7 +88,7 @@ impl Control {
 /// Control frames, first in first out.
 #[derive(Debug)]
 pub(crate) struct ControlQueue {
-    frames: VecDeque<Control>,
+    frames: VecDeque<ControlFrame>,
     limit: usize,
 }
 
@@ -99,21 +99,21 @@ impl ControlQueue {
 
     /// Appends a frame. If there is no room the oldest goes: likely a newer ACK of its flow says all
     /// that it said, and otherwise the sender's timeout asks for it again.
-    pub fn push(&mut self, frame: Control, stats: &mut HostStats) {
+    pub fn push(&mut self, frame: ControlFrame, stats: &mut HostStats) {
         if self.frames.len() >= self.limit {
             self.frames.pop_front();
             stats.drops.count(DropReason::ControlQueueFull);
         }
         match frame.kind {
-            Kind::Nack => stats.nacks_sent += 1,
-            Kind::Cnp => stats.cnps_sent += 1,
-            Kind::ProbeReply => stats.probe_replies_sent += 1,
+            PacketKind::Nack => stats.nacks_sent += 1,
+            PacketKind::Cnp => stats.cnps_sent += 1,
+            PacketKind::ProbeReply => stats.probe_replies_sent += 1,
             _ => stats.acks_sent += 1,
         }
         self.frames.push_back(frame);
     }
 
-    pub fn pop(&mut self) -> Option<Control> {
+    pub fn pop(&mut self) -> Option<ControlFrame> {
         self.frames.pop_front()
     }
 

@@ -5,7 +5,7 @@ use weir_units::Time;
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     heap: Vec<Entry>,
-    /// Index into the heap by slot, or [`NOWHERE`].
+    /// Index into the heap by slot, or [`ABSENT`].
     place: Vec<u32>,
     order: u64,
 }
@@ -23,7 +23,7 @@ impl Entry {
     }
 }
 
-const NOWHERE: u32 = u32::MAX;
+const ABSENT: u32 = u32::MAX;
 
 impl Deadlines {
     /// Returns the earliest.
@@ -41,18 +41,18 @@ impl Deadlines {
         self.order += 1;
         let entry = Entry { time, order: self.order, slot };
         if self.place.len() <= slot as usize {
-            self.place.resize(slot as usize + 1, NOWHERE);
+            self.place.resize(slot as usize + 1, ABSENT);
         }
         match self.index(slot) {
             Some(index) => {
                 self.heap[index] = entry;
-                let index = self.rise(index);
-                self.sink(index);
+                let index = self.sift_up(index);
+                self.sift_down(index);
             }
             None => {
                 self.heap.push(entry);
                 self.place[slot as usize] = (self.heap.len() - 1) as u32;
-                self.rise(self.heap.len() - 1);
+                self.sift_up(self.heap.len() - 1);
             }
         }
     }
@@ -60,12 +60,12 @@ impl Deadlines {
     /// Forgets the deadline of `slot`.
     pub fn remove(&mut self, slot: u32) {
         let Some(index) = self.index(slot) else { return };
-        self.place[slot as usize] = NOWHERE;
+        self.place[slot as usize] = ABSENT;
         self.heap.swap_remove(index);
         if let Some(moved) = self.heap.get(index) {
             self.place[moved.slot as usize] = index as u32;
-            let index = self.rise(index);
-            self.sink(index);
+            let index = self.sift_up(index);
+            self.sift_down(index);
         }
     }
 
@@ -78,10 +78,10 @@ impl Deadlines {
     }
 
     fn index(&self, slot: u32) -> Option<usize> {
-        self.place.get(slot as usize).filter(|&&index| index != NOWHERE).map(|&index| index as usize)
+        self.place.get(slot as usize).filter(|&&index| index != ABSENT).map(|&index| index as usize)
     }
 
-    fn rise(&mut self, mut index: usize) -> usize {
+    fn sift_up(&mut self, mut index: usize) -> usize {
         while index > 0 {
             let parent = (index - 1) / 2;
             if !self.heap[index].before(&self.heap[parent]) {
@@ -93,20 +93,20 @@ impl Deadlines {
         index
     }
 
-    fn sink(&mut self, mut index: usize) {
+    fn sift_down(&mut self, mut index: usize) {
         loop {
             let left = 2 * index + 1;
-            let Some(mut least) = self.heap.get(left).map(|_| left) else { break };
+            let Some(mut min) = self.heap.get(left).map(|_| left) else { break };
             if let Some(right) = self.heap.get(left + 1)
                 && right.before(&self.heap[left])
             {
-                least = left + 1;
+                min = left + 1;
             }
-            if !self.heap[least].before(&self.heap[index]) {
+            if !self.heap[min].before(&self.heap[index]) {
                 break;
             }
-            self.swap(index, least);
-            index = least;
+            self.swap(index, min);
+            index = min;
         }
     }
 

@@ -1,21 +1,21 @@
 //! Feedback to outgoing messages: ACKs, NACKs, CNPs, rates, credits and replies to probes.
 
 use super::echoed_path;
-use super::message::Message;
+use super::message::OutboundMessage;
 use super::outbound::Outbound;
-use super::subflow::{Acked, stamp};
+use super::subflow::{AckOutcome, stamp};
 use crate::event::HostEvent;
-use crate::law::GRANT_UNIT_BPS;
+use crate::port_algorithm::GRANT_UNIT_BPS;
 use crate::ring::Ring;
-use crate::scheme::{AckEvent, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetryOn};
+use crate::scheme::{AckEvent, Decision, LossEvent, LossKind, Needs, RateEvent, TelemetrySource};
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
-use crate::wire::{Flags, FrameView, Kind};
+use crate::wire::{Flags, FrameView, PacketKind};
 use weir_units::{Bandwidth, Bytes, Time};
 
 impl Outbound {
     /// Takes a packet of feedback. On error nothing has changed.
-    pub fn feedback(
+    pub fn on_feedback(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
@@ -24,28 +24,28 @@ impl Outbound {
     ) -> Result<(), DropReason> {
         let weir = &frame.weir;
         let kind = weir.kind();
-        if kind == Kind::Rate && self.needs.telemetry != TelemetryOn::Notices {
+        if kind == PacketKind::Rate && self.needs.telemetry != TelemetrySource::RateNotifications {
             return Err(DropReason::UnexpectedKind);
         }
         let Some(&slot) = self.by_message.get(&weir.message()) else {
-            if self.credited && kind == Kind::ProbeReply {
+            if self.credited && kind == PacketKind::ProbeReply {
                 // The last credits of a message find it finished.
                 stats.stale_feedback += 1;
                 return Ok(());
             }
             return Err(DropReason::UnknownFlow);
         };
-        let message = self.messages.at_mut(slot).ok_or(DropReason::UnknownFlow)?;
+        let message = self.messages.get_slot_mut(slot).ok_or(DropReason::UnknownFlow)?;
         let index = usize::from(weir.subflow());
         let subflow = message.subflows.get(index).ok_or(DropReason::WrongPeer)?;
         if frame.ip.source() != message.peer() || frame.entropy_port() != subflow.entropy_port() {
             return Err(DropReason::WrongPeer);
         }
-        if subflow.is_selective() && !matches!(kind, Kind::Ack | Kind::Cnp) {
+        if subflow.is_selective() && !matches!(kind, PacketKind::Ack | PacketKind::Cnp) {
             return Err(DropReason::UnexpectedKind);
         }
         let decision = match kind {
-            Kind::ProbeReply if self.credited => {
+            PacketKind::ProbeReply if self.credited => {
                 match message.take_credit(weir.seq()) {
                     true => stats.probe_replies_received += 1,
                     false => stats.stale_feedback += 1,
@@ -53,19 +53,19 @@ impl Outbound {
                 self.reschedule_all(now, slot);
                 return Ok(());
             }
-            Kind::ProbeReply => probe_reply(message, now, frame, stats),
-            Kind::Cnp => {
+            PacketKind::ProbeReply => on_probe_reply(message, now, frame, stats),
+            PacketKind::Cnp => {
                 stats.cnps_received += 1;
                 Some(message.control.on_cnp(index, now))
             }
-            Kind::Rate => {
+            PacketKind::Rate => {
                 stats.rates_received += 1;
                 let rate = Bandwidth::from_bps(u64::from(weir.grant()) * GRANT_UNIT_BPS);
-                let rate = RateEvent { now, rate, point: (weir.seq(), weir.path_id()) };
+                let rate = RateEvent { now, rate, congestion_point: (weir.seq(), weir.path_id()) };
                 Some(message.control.on_rate(index, &rate))
             }
             _ => {
-                let decision = acknowledgement(message, now, frame, &self.needs, stats)?;
+                let decision = on_ack(message, now, frame, &self.needs, stats)?;
                 if message.is_finished() {
                     self.finish(now, slot, events);
                     return Ok(());
@@ -74,7 +74,7 @@ impl Outbound {
             }
         };
         if let Some(decision) = decision {
-            stats.suppressions += u64::from(message.apply(index, decision));
+            stats.suppressions += u64::from(message.apply_decision(index, decision));
             self.reschedule_all(now, slot);
         }
         Ok(())
@@ -94,9 +94,9 @@ impl Outbound {
     }
 }
 
-/// Takes the reply to a probe. Returns the scheme's decision; `None` if the reply is stale.
-fn probe_reply(
-    message: &mut Message,
+/// Takes the reply to a probe. Returns the scheme's decision; `Open` if the reply is stale.
+fn on_probe_reply(
+    message: &mut OutboundMessage,
     now: Time,
     frame: &FrameView<'_>,
     stats: &mut HostStats,
@@ -124,9 +124,9 @@ fn probe_reply(
     Some(message.control.on_ack(index, message.subflows[index].repair(), &ack, &mut stats.telemetry))
 }
 
-/// Takes an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale, or the last of its message.
-fn acknowledgement(
-    message: &mut Message,
+/// Takes an ACK or a NACK. Returns the scheme's decision; `Open` if the ACK is stale, or the last of its message.
+fn on_ack(
+    message: &mut OutboundMessage,
     now: Time,
     frame: &FrameView<'_>,
     needs: &Needs,
@@ -135,10 +135,10 @@ fn acknowledgement(
     let weir = &frame.weir;
     let index = usize::from(weir.subflow());
     let (acked, is_lost) = match message.acknowledge(index, now, weir.seq(), weir.stamp()) {
-        Acked::Bytes(acked) => (acked, false),
-        Acked::Lost => (0, true),
-        Acked::BeyondSent => return Err(DropReason::AckBeyondSent),
-        Acked::Stale => {
+        AckOutcome::Bytes(acked) => (acked, false),
+        AckOutcome::Lost => (0, true),
+        AckOutcome::BeyondSent => return Err(DropReason::AckBeyondSent),
+        AckOutcome::Stale => {
             stats.stale_feedback += 1;
             return Ok(None);
         }
@@ -159,13 +159,17 @@ fn acknowledgement(
         return Ok(None);
     }
     let (telemetry, path_id) = match needs.telemetry {
-        TelemetryOn::Nothing | TelemetryOn::Probes | TelemetryOn::Notices => (Telemetry::EMPTY, 0),
-        TelemetryOn::Data | TelemetryOn::DataOncePerRtt | TelemetryOn::DataUponCongestion => {
+        TelemetrySource::None | TelemetrySource::Probes | TelemetrySource::RateNotifications => {
+            (Telemetry::EMPTY, 0)
+        }
+        TelemetrySource::Data | TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
             (Telemetry::from_wire(frame.records(), weir.format(), true), data_path)
         }
-        TelemetryOn::Acks => (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id()),
+        TelemetrySource::Acks => {
+            (Telemetry::from_wire(frame.records(), weir.format(), false), weir.path_id())
+        }
     };
-    let by_acks = needs.telemetry == TelemetryOn::Acks && !needs.grant;
+    let by_acks = needs.telemetry == TelemetrySource::Acks && !needs.grant;
     let ack = AckEvent {
         now,
         seq,
@@ -180,7 +184,7 @@ fn acknowledgement(
         telemetry: &telemetry,
     };
     let decision = message.control.on_ack(index, repair, &ack, &mut stats.telemetry);
-    let is_nack = weir.kind() == Kind::Nack;
+    let is_nack = weir.kind() == PacketKind::Nack;
     *if is_nack { &mut stats.nacks_received } else { &mut stats.acks_received } += 1;
     stats.fast_retransmits += u64::from(is_lost);
     if is_lost || is_nack && message.subflows[index].go_back(now) {

@@ -1,17 +1,17 @@
-use super::arriving::{Arriving, Order, Place, Taken};
-use super::control::{Control, ControlQueue, Records};
+use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::deadlines::Deadlines;
-use super::message_table::{MessageState, MessageTable, id_of};
+use super::inbound_message::{Accepted, InboundMessage, SegmentOffsets, SegmentOrder};
+use super::message_table::{MessageState, MessageTable, message_key};
 use super::unwrap_seq;
-use crate::config::{HostConfig, Resolved};
-use crate::event::{HostEvent, InboundView};
-use crate::law::PortLaw;
+use crate::config::{HostConfig, ResolvedTransport};
+use crate::event::{HostEvent, InboundInfo};
+use crate::port_algorithm::PortAlgorithm;
 use crate::ring::Ring;
-use crate::scheme::{DataEvent, Feedback, MAX_SUBFLOWS, Receiver, Recovery, TelemetryOn};
+use crate::scheme::{AckFields, DataEvent, LossRecovery, MAX_SUBFLOWS, Receiver, TelemetrySource};
 use crate::slab::Key;
 use crate::stats::{DropReason, HostStats};
 use crate::telemetry::Telemetry;
-use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, Kind, MAX_LISTED};
+use crate::wire::{ETHERNET_LEN, Ecn, Flags, FrameView, MAX_LIST_ENTRIES, PacketKind};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
@@ -19,21 +19,21 @@ use weir_units::{Bytes, Time};
 /// All incoming messages.
 #[derive(Debug)]
 pub(crate) struct Inbound {
-    pub(super) messages: MessageTable<Arriving, Ended>,
+    pub(super) messages: MessageTable<InboundMessage, Tombstone>,
     /// Times at which held ACKs are due, and their subflows. If an ACK was sent meanwhile, the entry differs from its
     /// `ack_due`.
-    delayed: VecDeque<(Time, Key, u8)>,
+    delayed_acks: VecDeque<(Time, Key, u8)>,
     pub(super) receiver: Box<dyn Receiver>,
     pub(super) is_selective: bool,
     ack_every: u32,
     ack_flags: Flags,
     scheme_grants: bool,
-    telemetry: TelemetryOn,
+    telemetry: TelemetrySource,
     nack_interval: Time,
     ack_delay: Time,
     /// Times at which messages are due for a credit, by slot, where packets need credits.
     pub(super) credits: Deadlines,
-    pub(super) credited: bool,
+    pub(super) uses_credits: bool,
     pub(super) active_window: Time,
     /// Ranges behind gaps, of all messages, and how many there may be.
     stretches: usize,
@@ -42,57 +42,57 @@ pub(crate) struct Inbound {
 
 /// The remaining state of a message that has arrived.
 #[derive(Debug)]
-pub(super) struct Ended {
+pub(super) struct Tombstone {
     pub size: u64,
-    /// By subflow, the offset up to which its own bytes have been delivered; `None` with go-back-N.
+    /// By subflow, the offset up to which its own bytes have been delivered; `Open` with go-back-N.
     reached: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
 }
 
 /// Returns the flags by which ACKs request telemetry of switches.
-fn ack_flags(telemetry: TelemetryOn) -> Flags {
+fn ack_flags(telemetry: TelemetrySource) -> Flags {
     match telemetry {
-        TelemetryOn::Acks => Flags::TELEMETRY,
+        TelemetrySource::Acks => Flags::TELEMETRY,
         _ => Flags::NONE,
     }
 }
 
 /// The scheme's view of a packet's message.
-struct Context<'a> {
+struct PacketContext<'a> {
     slot: Option<u32>,
     first: bool,
     last: bool,
-    listed: Listed<'a>,
+    listed: AnnouncedSenders<'a>,
 }
 
 /// The list of senders in a packet with LOOKAHEAD.
 #[derive(Clone, Copy, Default)]
-struct Listed<'a> {
+struct AnnouncedSenders<'a> {
     incast: u32,
     senders: &'a [[u8; 2]],
 }
 
-/// Returns the hosts that a packet announces; `None` if the list is incomplete.
-fn listed<'a>(frame: &FrameView<'a>) -> Option<Listed<'a>> {
+/// Returns the hosts that a packet announces; `Open` if the list is incomplete.
+fn parse_announcement<'a>(frame: &FrameView<'a>) -> Option<AnnouncedSenders<'a>> {
     if !frame.weir.flags().has(Flags::LOOKAHEAD) {
-        return Some(Listed::default());
+        return Some(AnnouncedSenders::default());
     }
     let (count, rest) = frame.payload().split_first_chunk()?;
     let (incast, ids) = rest.split_first_chunk()?;
     let count = usize::from(u16::from_be_bytes(*count));
-    if count > MAX_LISTED {
+    if count > MAX_LIST_ENTRIES {
         return None;
     }
-    Some(Listed { incast: u32::from_be_bytes(*incast), senders: ids.as_chunks().0.get(..count)? })
+    Some(AnnouncedSenders { incast: u32::from_be_bytes(*incast), senders: ids.as_chunks().0.get(..count)? })
 }
 
 impl Inbound {
-    pub fn new(config: &HostConfig, resolved: &Resolved) -> Inbound {
+    pub fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Inbound {
         let (needs, transport) = (config.scheme.needs(), &config.transport);
         Inbound {
             messages: MessageTable::new(resolved.active_window, transport.max_inbound, transport.tombstones),
-            delayed: VecDeque::new(),
+            delayed_acks: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
-            is_selective: resolved.recovery == Recovery::Selective,
+            is_selective: resolved.recovery == LossRecovery::Selective,
             ack_every: config.ack_every,
             ack_flags: ack_flags(needs.telemetry),
             scheme_grants: needs.grant,
@@ -100,21 +100,30 @@ impl Inbound {
             nack_interval: resolved.nack_interval,
             ack_delay: resolved.ack_delay,
             credits: Deadlines::default(),
-            credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
+            uses_credits: matches!(
+                config.scheme.port_algorithm(config.base_rtt),
+                Some(PortAlgorithm::Credits(_))
+            ),
             active_window: resolved.active_window,
             stretches: 0,
-            max_stretches: transport.max_stretches as usize,
+            max_stretches: transport.max_reorder_ranges as usize,
         }
     }
 
-    pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundView> {
-        let MessageState::Arriving(slot) = self.messages.find(id_of(peer, message)) else { return None };
+    pub fn view(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
+        let MessageState::Arriving(slot) = self.messages.find(message_key(peer, message)) else {
+            return None;
+        };
         let (message, last_seen) = (self.messages.at(slot)?, self.messages.last_seen(slot)?);
-        Some(InboundView { received: Bytes::new(message.data.done()), last_seen, path_id: message.path_id })
+        Some(InboundInfo {
+            received: Bytes::new(message.data.prefix_end()),
+            last_seen,
+            path_id: message.path_id,
+        })
     }
 
     /// Changes the scheme. Messages go on.
-    pub fn adopt(&mut self, config: &HostConfig, resolved: &Resolved) {
+    pub fn adopt(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
         let needs = config.scheme.needs();
         self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
         self.ack_flags = ack_flags(needs.telemetry);
@@ -123,35 +132,50 @@ impl Inbound {
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
         self.messages.change_scheme(resolved.active_window);
-        self.messages.arriving_mut().for_each(|message| message.resumes = message.credit.is_some());
+        self.messages.arriving_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
     }
 
     /// Messages active at `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
-        self.messages.active(now)
+        self.messages.age_and_count_active(now)
     }
 
     /// Returns the slot of a message that is new here.
-    pub(super) fn begin(&mut self, now: Time, id: u64, stats: &mut HostStats) -> Result<u32, DropReason> {
+    pub(super) fn insert_message(
+        &mut self,
+        now: Time,
+        id: u64,
+        stats: &mut HostStats,
+    ) -> Result<u32, DropReason> {
         let stretches = &mut self.stretches;
-        let forget = |message: Arriving| *stretches -= message.stretches();
-        self.messages.insert(now, id, Arriving::default(), stats, forget)
+        let forget = |message: InboundMessage| *stretches -= message.range_count();
+        self.messages.insert(now, id, InboundMessage::default(), stats, forget)
     }
 
     /// Returns the place of a packet in its subflow and in the message, whose next expected bytes are `reached` and
     /// `done`. Bytes before the first one of a subflow count as repeated.
-    fn place(&self, frame: &FrameView<'_>, reached: u64, done: u64) -> Result<Place, DropReason> {
+    fn segment_offsets(
+        &self,
+        frame: &FrameView<'_>,
+        reached: u64,
+        done: u64,
+    ) -> Result<SegmentOffsets, DropReason> {
         let weir = &frame.weir;
         let seq = unwrap_seq(reached, weir.seq()).unwrap_or(0);
         let data = match self.is_selective {
             true => unwrap_seq(done, weir.grant()).ok_or(DropReason::BeyondEnd)?,
             false => seq,
         };
-        Ok(Place { seq, data, len: u64::from(frame.payload_len()), is_end: weir.flags().has(Flags::END) })
+        Ok(SegmentOffsets {
+            seq,
+            data,
+            len: u64::from(frame.payload_len()),
+            is_end: weir.flags().has(Flags::END),
+        })
     }
 
     /// Takes a DATA packet.
-    pub fn data(
+    pub fn on_data(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
@@ -162,98 +186,103 @@ impl Inbound {
         if frame.payload_len() == 0 {
             return Err(DropReason::EmptyData);
         }
-        let listed = listed(frame).ok_or(DropReason::LengthMismatch)?;
+        let listed = parse_announcement(frame).ok_or(DropReason::LengthMismatch)?;
         let weir = &frame.weir;
         let index = if self.is_selective { usize::from(weir.subflow()) } else { 0 };
-        let id = id_of(frame.ip.source(), weir.message());
+        let id = message_key(frame.ip.source(), weir.message());
         let slot = match self.messages.find(id) {
             MessageState::Arriving(slot) => slot,
-            MessageState::Ended(Ended { size, reached }) => {
+            MessageState::Ended(Tombstone { size, reached }) => {
                 let (size, reached) = (*size, reached.as_ref().map(|reached| reached[index]));
                 return self.data_after_end(now, frame, size, reached, control, stats);
             }
-            MessageState::Unknown => self.begin(now, id, stats)?,
+            MessageState::Unknown => self.insert_message(now, id, stats)?,
         };
         self.messages.touch(now, slot);
-        let first = self.messages.introduce(slot);
+        let first = self.messages.introduce_to_scheme(slot);
         let key = self.messages.key(slot);
         let Some(message) = self.messages.at(slot) else { return Err(DropReason::ReceiverFull) };
-        let done = message.data.done();
+        let done = message.data.prefix_end();
         let reached = if self.is_selective { message.expected(index) } else { done };
-        let place = self.place(frame, reached, done)?;
-        let taken = self.take(slot, index, place)?;
+        let place = self.segment_offsets(frame, reached, done)?;
+        let taken = self.accept(slot, index, place)?;
         // A list counts when its packet is taken, and so once.
         let counts = place.seq == reached;
-        let context = Context {
+        let context = PacketContext {
             slot: Some(slot),
             first,
-            last: taken.is_whole,
-            listed: if counts { listed } else { Listed::default() },
+            last: taken.completes_message,
+            listed: if counts { listed } else { AnnouncedSenders::default() },
         };
-        let feedback = self.ask_scheme(now, frame, context, stats);
+        let feedback = self.run_receiver(now, frame, context, stats);
         let mut reply = self.reply(frame, &feedback);
         if feedback.cnp {
-            let cnp =
-                Control { kind: Kind::Cnp, flags: Flags::NONE, records: Records::NONE, ..reply.clone() };
+            let cnp = ControlFrame {
+                kind: PacketKind::Cnp,
+                flags: Flags::NONE,
+                records: RecordBuf::NONE,
+                ..reply.clone()
+            };
             control.push(cnp, stats);
         }
-        reply.seq = taken.reached as u32;
+        reply.seq = taken.rcv_nxt as u32;
         let marked = frame.ip.ecn() == Ecn::Ce;
         stats.marked += u64::from(marked);
         let counter = match taken.order {
-            Order::Next => &mut stats.data_received,
-            Order::Ahead => &mut stats.out_of_order,
-            Order::Repeated => &mut stats.duplicates,
+            SegmentOrder::InOrder => &mut stats.data_received,
+            SegmentOrder::OutOfOrder => &mut stats.out_of_order,
+            SegmentOrder::Duplicate => &mut stats.duplicates,
         };
         *counter += 1;
         stats.payload_received += taken.bytes;
         let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         message.path_id = weir.path_id();
-        if taken.order == Order::Ahead && !self.is_selective {
-            let asked = message.nacked.is_some_and(|(expected, at)| {
+        if taken.order == SegmentOrder::OutOfOrder && !self.is_selective {
+            let asked = message.last_nack.is_some_and(|(expected, at)| {
                 expected == reached && now.saturating_sub(at) < self.nack_interval
             });
             if !asked {
-                message.nacked = Some((reached, now));
+                message.last_nack = Some((reached, now));
                 message.subflow(index).ack_sent();
-                control.push(Control { kind: Kind::Nack, ..reply }, stats);
+                control.push(ControlFrame { kind: PacketKind::Nack, ..reply }, stats);
             }
             return Ok(());
         }
         let arrival = message.subflow(index);
         arrival.unacked += 1;
         // Where few packets carry records, each of them is answered.
-        let few = [TelemetryOn::DataOncePerRtt, TelemetryOn::DataUponCongestion].contains(&self.telemetry);
-        let told = few && !frame.records().is_empty();
+        let few =
+            [TelemetrySource::DataOncePerRtt, TelemetrySource::DataOnCongestion].contains(&self.telemetry);
+        let answers_telemetry = few && !frame.records().is_empty();
         // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not
         // know.
-        let at_once = !taken.in_order || taken.order == Order::Repeated || taken.is_whole;
-        if at_once || marked || told || feedback.ack_now || arrival.unacked >= self.ack_every {
+        let at_once = !taken.in_order || taken.order == SegmentOrder::Duplicate || taken.completes_message;
+        if at_once || marked || answers_telemetry || feedback.ack_now || arrival.unacked >= self.ack_every {
             // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
             if marked
-                && (self.is_selective || taken.order == Order::Next)
-                && let Some(held) = arrival.held.take()
+                && (self.is_selective || taken.order == SegmentOrder::InOrder)
+                && let Some(held) = arrival.delayed_ack.take()
             {
                 control.push(held, stats);
             }
             arrival.ack_sent();
             control.push(reply, stats);
         } else {
-            arrival.held = Some(reply);
-            if arrival.ack_due.is_none() {
+            arrival.delayed_ack = Some(reply);
+            if arrival.ack_deadline.is_none() {
                 let due = now.saturating_add(self.ack_delay);
-                arrival.ack_due = Some(due);
-                self.delayed.push_back((due, key, index as u8));
+                arrival.ack_deadline = Some(due);
+                self.delayed_acks.push_back((due, key, index as u8));
             }
         }
-        if taken.is_whole {
+        if taken.completes_message {
             // Other subflows may have ACKs to wait for.
             message.take_held().for_each(|held| control.push(held, stats));
-            let size = message.data.done();
-            self.stretches -= message.stretches();
+            let size = message.data.prefix_end();
+            self.stretches -= message.range_count();
             self.credits.remove(slot);
             let is_selective = self.is_selective;
-            self.messages.end(slot, |message| Ended {
+            self.messages.finish(slot, |message| Tombstone {
                 size,
                 reached: is_selective.then(|| Box::new(message.reached())),
             });
@@ -264,27 +293,28 @@ impl Inbound {
     }
 
     /// Takes the bytes of a packet in.
-    fn take(&mut self, slot: u32, index: usize, place: Place) -> Result<Taken, DropReason> {
+    fn accept(&mut self, slot: u32, index: usize, place: SegmentOffsets) -> Result<Accepted, DropReason> {
         let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         if !self.is_selective {
-            return Ok(message.take_next(place));
+            return Ok(message.accept_go_back_n(place));
         }
-        let before = message.stretches();
-        let taken = message.take_any(index, place, self.max_stretches.saturating_sub(self.stretches))?;
-        self.stretches = self.stretches + message.stretches() - before;
+        let before = message.range_count();
+        let taken =
+            message.accept_selective(index, place, self.max_stretches.saturating_sub(self.stretches))?;
+        self.stretches = self.stretches + message.range_count() - before;
         Ok(taken)
     }
 
-    fn ask_scheme(
+    fn run_receiver(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
-        Context { slot, first, last, listed }: Context<'_>,
+        PacketContext { slot, first, last, listed }: PacketContext<'_>,
         stats: &mut HostStats,
-    ) -> Feedback {
+    ) -> AckFields {
         let active_flows = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX).max(1);
         let records;
-        let telemetry = if self.receiver.reads_records() {
+        let telemetry = if self.receiver.wants_telemetry() {
             records = Telemetry::from_wire(frame.records(), frame.weir.format(), true);
             &records
         } else {
@@ -302,7 +332,7 @@ impl Inbound {
             active_flows,
             announced: listed.senders,
             incast: listed.incast,
-            credit: if self.credited { frame.weir.grant() } else { 0 },
+            credit: if self.uses_credits { frame.weir.grant() } else { 0 },
             path_id: frame.weir.path_id(),
             telemetry,
         };
@@ -310,14 +340,14 @@ impl Inbound {
     }
 
     /// Returns an ACK of this packet; the caller sets up to where.
-    pub(super) fn reply(&self, frame: &FrameView<'_>, feedback: &Feedback) -> Control {
+    pub(super) fn reply(&self, frame: &FrameView<'_>, feedback: &AckFields) -> ControlFrame {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
-        if frame.ip.ecn() == Ecn::Ce && !feedback.hide_mark {
+        if frame.ip.ecn() == Ecn::Ce && !feedback.suppress_ecn_echo {
             flags |= Flags::ECN_ECHO;
         }
-        Control {
-            kind: Kind::Ack,
+        ControlFrame {
+            kind: PacketKind::Ack,
             flags,
             peer: frame.ip.source(),
             entropy_port: frame.entropy_port(),
@@ -329,8 +359,8 @@ impl Inbound {
             grant: if self.scheme_grants { feedback.grant } else { u32::from(weir.path_id()) },
             // A receiver that computes the window has used them up.
             records: match self.scheme_grants {
-                true => Records::NONE,
-                false => Records::copy(frame.records(), weir.format()),
+                true => RecordBuf::NONE,
+                false => RecordBuf::copy(frame.records(), weir.format()),
             },
         }
     }
@@ -347,21 +377,22 @@ impl Inbound {
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
         let reached = if self.is_selective { reached.unwrap_or(0) } else { size };
-        let place = self.place(frame, reached, size)?;
+        let place = self.segment_offsets(frame, reached, size)?;
         if place.data + place.len > size {
             return Err(DropReason::BeyondEnd);
         }
         stats.duplicates += 1;
-        let context = Context { slot: None, first: false, last: false, listed: Listed::default() };
-        let feedback = self.ask_scheme(now, frame, context, stats);
+        let context =
+            PacketContext { slot: None, first: false, last: false, listed: AnnouncedSenders::default() };
+        let feedback = self.run_receiver(now, frame, context, stats);
         let seq = reached.max(place.seq + place.len) as u32;
-        control.push(Control { seq, ..self.reply(frame, &feedback) }, stats);
+        control.push(ControlFrame { seq, ..self.reply(frame, &feedback) }, stats);
         Ok(())
     }
 
     /// Returns the time at which [`wakeup`](Self::wakeup) is due.
     pub fn next_wakeup(&self) -> Option<Time> {
-        let delayed = self.delayed.front().map(|&(due, ..)| due);
+        let delayed = self.delayed_acks.front().map(|&(due, ..)| due);
         match (delayed, self.credits.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),
             (a, b) => a.or(b),
@@ -373,14 +404,14 @@ impl Inbound {
         while let Some(slot) = self.credits.pop_due(now) {
             self.grant_credit(now, slot, false, control, stats);
         }
-        while let Some(&(due, key, index)) = self.delayed.front()
+        while let Some(&(due, key, index)) = self.delayed_acks.front()
             && due <= now
         {
-            self.delayed.pop_front();
+            self.delayed_acks.pop_front();
             if let Some(message) = self.messages.get_mut(key)
                 && let arrival = message.subflow(usize::from(index))
-                && arrival.ack_due == Some(due)
-                && let Some(reply) = arrival.held.take()
+                && arrival.ack_deadline == Some(due)
+                && let Some(reply) = arrival.delayed_ack.take()
             {
                 arrival.ack_sent();
                 control.push(reply, stats);

@@ -1,4 +1,4 @@
-/// Links of a node that is in at most one [`List`].
+/// Links of a node that is in at most one [`LruList`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     before: u32,
@@ -10,15 +10,15 @@ const NONE: u32 = u32::MAX;
 /// Nodes by slot, oldest first. Several lists share one array of links, and a node moves between
 /// them in constant time.
 #[derive(Debug)]
-pub(super) struct List {
+pub(super) struct LruList {
     oldest: u32,
     newest: u32,
     len: usize,
 }
 
-impl List {
-    pub const fn new() -> List {
-        List { oldest: NONE, newest: NONE, len: 0 }
+impl LruList {
+    pub const fn new() -> LruList {
+        LruList { oldest: NONE, newest: NONE, len: 0 }
     }
 
     pub fn len(&self) -> usize {
@@ -67,7 +67,7 @@ impl List {
 mod tests {
     use super::*;
 
-    fn drain(list: &mut List, links: &mut [Links]) -> Vec<u32> {
+    fn drain(list: &mut LruList, links: &mut [Links]) -> Vec<u32> {
         std::iter::from_fn(|| {
             let slot = list.oldest()?;
             list.remove(links, slot);
@@ -79,7 +79,7 @@ mod tests {
     #[test]
     fn nodes_leave_in_order_from_anywhere() {
         let mut links = Vec::new();
-        let (mut a, mut b) = (List::new(), List::new());
+        let (mut a, mut b) = (LruList::new(), LruList::new());
         for slot in 0..5 {
             a.push(&mut links, slot);
         }

@@ -1,11 +1,11 @@
 use super::MAX_WINDOW;
-use super::intervals::Intervals;
-use super::requests::Requests;
-use super::subflow::{Acked, Segment, Subflow};
-use crate::config::Resolved;
-use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView, subflow_port};
+use super::range_set::RangeSet;
+use super::requests::PacketRequests;
+use super::subflow::{AckOutcome, Segment, Subflow};
+use crate::config::ResolvedTransport;
+use crate::event::{Announcement, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
 use crate::priority::Priority;
-use crate::scheme::{Coupled, Decision, Needs, Pace};
+use crate::scheme::{Decision, MultipathSender, Needs, SendingRate};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
 use std::collections::VecDeque;
 use std::net::Ipv4Addr;
@@ -13,23 +13,23 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// One outgoing message over its subflows, 1 to [`MAX_SUBFLOWS`](crate::scheme::MAX_SUBFLOWS).
 #[derive(Debug)]
-pub(super) struct Message {
+pub(super) struct OutboundMessage {
     id: u32,
     peer: Ipv4Addr,
     priority: Priority,
     /// Payload of a full packet.
-    full: u32,
-    /// Payload bytes in all; [`ENDLESS`] until stopped.
+    max_payload: u32,
+    /// Payload bytes in all; [`UNBOUNDED`] until stopped.
     size: u64,
     /// First byte not given to a subflow.
-    next: u64,
+    next_offset: u64,
     /// Bytes that were acknowledged by any subflow, and their number.
-    arrived: Intervals,
+    acked_ranges: RangeSet,
     acked: u64,
     /// Ranges that a dead subflow holds: any other may send them too. Those at the front are not acknowledged.
-    held: VecDeque<(u64, u64)>,
-    pub requests: Requests,
-    pub control: Box<dyn Coupled>,
+    reinject: VecDeque<(u64, u64)>,
+    pub requests: PacketRequests,
+    pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
     /// True if some subflows may not send new data. At first they may not have joined.
     suppressed: bool,
@@ -37,34 +37,34 @@ pub(super) struct Message {
 }
 
 /// The size of a message that was not stopped yet.
-const ENDLESS: u64 = u64::MAX;
+const UNBOUNDED: u64 = u64::MAX;
 
-impl Message {
+impl OutboundMessage {
     /// Returns the message of `spec`. `repr`: the headers of its full DATA packets on the first subflow.
     pub fn new(
         now: Time,
         spec: &FlowSpec,
         repr: FrameRepr,
-        resolved: &Resolved,
+        resolved: &ResolvedTransport,
         subflows: u8,
-        requests: Requests,
-        control: Box<dyn Coupled>,
-    ) -> Message {
+        requests: PacketRequests,
+        control: Box<dyn MultipathSender>,
+    ) -> OutboundMessage {
         let subflow = |index: u8| {
             let mut repr = FrameRepr { entropy_port: subflow_port(spec.entropy_port, index), ..repr };
             repr.weir.subflow = index;
             Subflow::new(now, repr, resolved, control.decision(usize::from(index)))
         };
-        Message {
+        OutboundMessage {
             id: spec.message,
             peer: spec.peer,
             priority: Priority::of(repr.weir.flags),
-            full: resolved.payload,
-            size: spec.size.map_or(ENDLESS, Bytes::get),
-            next: 0,
-            arrived: Intervals::default(),
+            max_payload: resolved.payload,
+            size: spec.size.map_or(UNBOUNDED, Bytes::get),
+            next_offset: 0,
+            acked_ranges: RangeSet::default(),
             acked: 0,
-            held: VecDeque::new(),
+            reinject: VecDeque::new(),
             requests,
             subflows: (0..subflows).map(subflow).collect(),
             control,
@@ -92,12 +92,12 @@ impl Message {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
     }
     pub fn is_finished(&self) -> bool {
-        self.next == self.size && self.acked == self.size
+        self.next_offset == self.size && self.acked == self.size
     }
 
     /// Makes the next packet not sent before the last, so that its END is sure to be sent.
     pub fn stop(&mut self) {
-        self.size = self.size.min(self.next.saturating_add(u64::from(self.full)));
+        self.size = self.size.min(self.next_offset.saturating_add(u64::from(self.max_payload)));
     }
 
     /// Announces the senders of an incast in the first packets. With selective retransmission nothing is announced:
@@ -106,7 +106,7 @@ impl Message {
         if self.is_selective() {
             return Ok(());
         }
-        self.requests.announce(announcement, self.id, self.size, self.full)
+        self.requests.announce(announcement, self.id, self.size, self.max_payload)
     }
 
     fn is_selective(&self) -> bool {
@@ -116,15 +116,15 @@ impl Message {
     /// Returns whether a subflow has something to send and room for it. The bytes of the message in flight
     /// are bounded too, so that 32 bits on the wire are never ambiguous.
     pub fn may_send(&self, index: usize) -> bool {
-        let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.let_send()) else {
+        let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.allows_send()) else {
             return false;
         };
-        if subflow.must_repeat() {
+        if subflow.has_retransmission() {
             return true;
         }
-        let has_data =
-            !self.held.is_empty() || self.next < self.size && self.next - self.arrived.done() < MAX_WINDOW;
-        has_data && subflow.has_room() && self.is_active(index)
+        let has_data = !self.reinject.is_empty()
+            || self.next_offset < self.size && self.next_offset - self.acked_ranges.prefix_end() < MAX_WINDOW;
+        has_data && subflow.can_send_new() && self.is_active(index)
     }
 
     /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are
@@ -138,15 +138,15 @@ impl Message {
     }
 
     /// Takes an acknowledgement on a subflow, as [`Subflow::acknowledge`] does.
-    pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> Acked {
-        let Message { subflows, arrived, acked, .. } = self;
+    pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
+        let OutboundMessage { subflows, acked_ranges: arrived, acked, .. } = self;
         let subflow = &mut subflows[index];
         let taken = subflow.acknowledge(wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
-        if matches!(taken, Acked::Bytes(1..)) {
-            let waits_for_credits = self.requests.is_credited() && subflow.nxt() < self.size;
+        if matches!(taken, AckOutcome::Bytes(1..)) {
+            let waits_for_credits = self.requests.uses_credits() && subflow.nxt() < self.size;
             subflow.restart_timer(now, waits_for_credits);
         }
-        self.skip_arrived();
+        self.trim_reinject();
         taken
     }
 
@@ -156,46 +156,46 @@ impl Message {
         self.requests.take_credit(number, has_bytes)
     }
 
-    /// Times a subflow out, as [`Subflow::time_out`] does. If that tells that its path is dead, the others get what it
+    /// Times a subflow out, as [`Subflow::on_rto`] does. If that tells that its path is dead, the others get what it
     /// holds, as in MPTCP (RFC 8684 §3.3.6); it goes on trying.
-    pub fn time_out(&mut self, index: usize, now: Time) -> Option<u64> {
+    pub fn on_rto(&mut self, index: usize, now: Time) -> Option<u64> {
         let others = self.subflows.len() > 1;
         let subflow = &mut self.subflows[index];
         let was_dead = subflow.is_dead();
         let snd_nxt = subflow.time_out(now);
         if others && subflow.is_dead() && !was_dead {
-            self.held.extend(subflow.unacknowledged());
-            self.skip_arrived();
+            self.reinject.extend(subflow.unacknowledged());
+            self.trim_reinject();
         }
         self.requests.time_out();
         snd_nxt
     }
 
-    fn skip_arrived(&mut self) {
-        while let Some((from, to)) = self.held.front_mut() {
-            if let Some((missing, _)) = self.arrived.missing(*from, *to) {
+    fn trim_reinject(&mut self) {
+        while let Some((from, to)) = self.reinject.front_mut() {
+            if let Some((missing, _)) = self.acked_ranges.first_missing(*from, *to) {
                 *from = missing;
                 break;
             }
-            self.held.pop_front();
+            self.reinject.pop_front();
         }
     }
 
     /// Writes the head of a subflow's next DATA packet. There is one: the caller asked [`may_send`](Self::may_send).
     pub fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
         let subflow = self.subflows.get_mut(index)?;
-        let mut segment = if subflow.must_repeat() {
-            subflow.repeat(self.size)?
-        } else if let Some((from, to)) = self.held.front_mut() {
-            let until = self.arrived.missing(*from, *to).map_or(*to, |(_, until)| until);
-            let segment = subflow.extend(*from, until);
+        let mut segment = if subflow.has_retransmission() {
+            subflow.next_retransmission(self.size)?
+        } else if let Some((from, to)) = self.reinject.front_mut() {
+            let until = self.acked_ranges.first_missing(*from, *to).map_or(*to, |(_, until)| until);
+            let segment = subflow.next_new_segment(*from, until);
             *from = segment.end();
             subflow.retransmits += 1;
-            Segment { again: true, ..segment }
+            Segment { is_retransmission: true, ..segment }
         } else {
-            subflow.extend(self.next, self.size)
+            subflow.next_new_segment(self.next_offset, self.size)
         };
-        self.next = self.next.max(segment.end());
+        self.next_offset = self.next_offset.max(segment.end());
         let (flags, upon_congestion) = self.requests.flags(subflow.una(), segment.seq, segment.payload);
         segment.flags |= flags;
         segment.upon_congestion = upon_congestion;
@@ -203,21 +203,21 @@ impl Message {
             segment.flags |= Flags::END;
         }
         let grant = match subflow.is_selective() {
-            true => Some(segment.data as u32),
+            true => Some(segment.message_offset as u32),
             false => self.requests.spend_credit(),
         };
         subflow.emit(now, &segment, grant, out);
-        self.skip_arrived();
+        self.trim_reinject();
         Some(segment)
     }
 
     /// Writes the head of a probe.
     pub fn emit_probe(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) {
         let subflow = &mut self.subflows[index];
-        if self.requests.is_credited() {
-            subflow.expect_answer(now);
+        if self.requests.uses_credits() {
+            subflow.arm_rto(now);
         }
-        subflow.emit_probe(now, self.requests.probe(now), out);
+        subflow.emit_probe(now, self.requests.start_probe(now), out);
     }
 
     /// Changes the scheme, with a control algorithm of its own if it has one for this number of subflows.
@@ -226,10 +226,10 @@ impl Message {
         now: Time,
         from_rtt: Time,
         needs: &Needs,
-        resolved: &Resolved,
-        control: Option<Box<dyn Coupled>>,
+        resolved: &ResolvedTransport,
+        control: Option<Box<dyn MultipathSender>>,
     ) {
-        self.full = resolved.payload;
+        self.max_payload = resolved.payload;
         self.requests.adapt(needs.telemetry);
         for subflow in &mut self.subflows {
             subflow.adapt(needs, resolved);
@@ -237,14 +237,14 @@ impl Message {
         let Some(control) = control else { return };
         self.control = control;
         for index in 0..self.subflows.len() {
-            let held = self.subflows[index].held();
-            let decision = self.control.resume(index, now, &Pace::of(&held, from_rtt));
-            self.apply(index, decision);
+            let held = self.subflows[index].current_decision();
+            let decision = self.control.resume(index, now, &SendingRate::of(&held, from_rtt));
+            self.apply_decision(index, decision);
         }
     }
 
     /// Takes over what the scheme decided for a subflow. Returns whether subflows were suppressed with it.
-    pub fn apply(&mut self, index: usize, decision: Decision) -> bool {
+    pub fn apply_decision(&mut self, index: usize, decision: Decision) -> bool {
         if let Some(subflow) = self.subflows.get_mut(index) {
             subflow.apply(decision);
         }
@@ -253,20 +253,20 @@ impl Message {
         std::mem::replace(&mut self.suppressed, suppressed) != suppressed && suppressed
     }
 
-    pub fn view(&self) -> FlowView {
+    pub fn view(&self) -> FlowInfo {
         let sum = |of: fn(&Subflow) -> u64| Bytes::new(self.subflows.iter().map(of).sum());
         let active = (0..self.subflows.len()).filter(|&index| self.is_active(index));
         let first = self.subflows.first();
-        FlowView {
+        FlowInfo {
             message: self.id,
             peer: self.peer,
             start: self.start,
-            size: (self.size != ENDLESS).then_some(Bytes::new(self.size)),
+            size: (self.size != UNBOUNDED).then_some(Bytes::new(self.size)),
             rate: self.subflows.iter().map(Subflow::rate).max().unwrap_or(Bandwidth::ZERO),
             window: Bytes::new(active.map(|index| self.subflows[index].window()).sum()),
             inflight: sum(Subflow::inflight),
             acked: Bytes::new(self.acked),
-            sent: Bytes::new(self.next),
+            sent: Bytes::new(self.next_offset),
             retransmits: self.retransmits(),
             rtt: first.and_then(|subflow| subflow.rtt),
             ack_path: first.map_or(0, |subflow| subflow.ack_path),
@@ -274,7 +274,7 @@ impl Message {
         }
     }
 
-    pub fn subflow_view(&self, index: usize) -> Option<SubflowView> {
+    pub fn subflow_view(&self, index: usize) -> Option<SubflowInfo> {
         Some(self.subflows.get(index)?.view(self.is_active(index)))
     }
 }

@@ -1,5 +1,5 @@
 use super::IdMap;
-use super::lru::{Links, List};
+use super::lru::{Links, LruList};
 use crate::slab::{Key, Slab};
 use crate::stats::{DropReason, HostStats};
 use std::collections::VecDeque;
@@ -15,8 +15,8 @@ pub(super) struct MessageTable<T, E> {
     by_id: IdMap<u64, u32>,
     links: Vec<Links>,
     /// Messages heard of within the active window, and the others, both longest unheard first.
-    active: List,
-    idle: List,
+    active: LruList,
+    idle: LruList,
     /// Ended messages, and the same in the order they ended.
     ended: IdMap<u64, E>,
     ended_order: VecDeque<u64>,
@@ -48,7 +48,7 @@ pub(super) enum MessageState<'a, E> {
 }
 
 /// A message is (source address, message id).
-pub(super) fn id_of(peer: Ipv4Addr, message: u32) -> u64 {
+pub(super) fn message_key(peer: Ipv4Addr, message: u32) -> u64 {
     u64::from(u32::from(peer)) << 32 | u64::from(message)
 }
 
@@ -58,8 +58,8 @@ impl<T, E> MessageTable<T, E> {
             entries: Slab::default(),
             by_id: IdMap::default(),
             links: Vec::new(),
-            active: List::new(),
-            idle: List::new(),
+            active: LruList::new(),
+            idle: LruList::new(),
             ended: IdMap::default(),
             ended_order: VecDeque::new(),
             active_window,
@@ -77,10 +77,10 @@ impl<T, E> MessageTable<T, E> {
     }
 
     pub fn at(&self, slot: u32) -> Option<&T> {
-        self.entries.at(slot).map(|entry| &entry.value)
+        self.entries.get_slot(slot).map(|entry| &entry.value)
     }
     pub fn at_mut(&mut self, slot: u32) -> Option<&mut T> {
-        self.entries.at_mut(slot).map(|entry| &mut entry.value)
+        self.entries.get_slot_mut(slot).map(|entry| &mut entry.value)
     }
     pub fn get_mut(&mut self, key: Key) -> Option<&mut T> {
         self.entries.get_mut(key).map(|entry| &mut entry.value)
@@ -98,20 +98,20 @@ impl<T, E> MessageTable<T, E> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
     /// Returns whether the scheme learns of the message now: true the first time only.
-    pub fn introduce(&mut self, slot: u32) -> bool {
+    pub fn introduce_to_scheme(&mut self, slot: u32) -> bool {
         let generation = Some(self.generation);
         self.entries
-            .at_mut(slot)
+            .get_slot_mut(slot)
             .is_some_and(|entry| std::mem::replace(&mut entry.introduced, generation) != generation)
     }
     pub fn last_seen(&self, slot: u32) -> Option<Time> {
-        self.entries.at(slot).map(|entry| entry.last_seen)
+        self.entries.get_slot(slot).map(|entry| entry.last_seen)
     }
 
     /// Messages active at `now`.
-    pub fn active(&mut self, now: Time) -> usize {
+    pub fn age_and_count_active(&mut self, now: Time) -> usize {
         while let Some(slot) = self.active.oldest() {
-            let Some(entry) = self.entries.at_mut(slot) else { break };
+            let Some(entry) = self.entries.get_slot_mut(slot) else { break };
             if now.saturating_sub(entry.last_seen) <= self.active_window {
                 break;
             }
@@ -132,7 +132,7 @@ impl<T, E> MessageTable<T, E> {
         forgotten: impl FnOnce(T),
     ) -> Result<u32, DropReason> {
         if self.entries.len() >= self.max_entries {
-            self.active(now);
+            self.age_and_count_active(now);
             let oldest = self.idle.oldest().ok_or(DropReason::ReceiverFull)?;
             if let Some(value) = self.remove(oldest) {
                 forgotten(value);
@@ -147,7 +147,7 @@ impl<T, E> MessageTable<T, E> {
 
     /// The message was heard of now.
     pub fn touch(&mut self, now: Time, slot: u32) {
-        let Some(entry) = self.entries.at_mut(slot) else { return };
+        let Some(entry) = self.entries.get_slot_mut(slot) else { return };
         entry.last_seen = now;
         if entry.is_active && self.active.newest() == Some(slot) {
             return;
@@ -167,8 +167,8 @@ impl<T, E> MessageTable<T, E> {
     }
 
     /// The message has ended; what is to be remembered of it is made from what it was.
-    pub fn end(&mut self, slot: u32, remember: impl FnOnce(T) -> E) {
-        let Some(id) = self.entries.at(slot).map(|entry| entry.id) else { return };
+    pub fn finish(&mut self, slot: u32, remember: impl FnOnce(T) -> E) {
+        let Some(id) = self.entries.get_slot(slot).map(|entry| entry.id) else { return };
         let Some(value) = self.remove(slot) else { return };
         while self.ended_order.len() >= self.max_ended {
             let Some(oldest) = self.ended_order.pop_front() else { return };

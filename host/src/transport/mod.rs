@@ -4,24 +4,24 @@
 //! makes up for its own losses. A byte of the message is given to one subflow, and to another one too if the path of
 //! the first is dead. The message has arrived when all of its bytes have, by whichever subflows.
 //!
-//! There are two strategies against losses ([`Recovery`](crate::scheme::Recovery)). With go-back-N a message has one
+//! There are two strategies against losses ([`LossRecovery`](crate::scheme::Recovery)). With go-back-N a message has one
 //! subflow, `seq` is the offset in the message, and a receiver answers a gap with a NACK. With selective retransmission
 //! DATA has its offset in the subflow in `seq` and its offset in the message in `grant`, and the receiver keeps what is
 //! behind a gap.
 
-mod arriving;
 mod control;
 mod deadlines;
 mod feedback;
 mod inbound;
-mod intervals;
+mod inbound_message;
 mod lru;
 mod message;
 mod message_table;
-mod opening;
+mod open;
 mod outbound;
 mod pacer;
 mod probes;
+mod range_set;
 mod ready;
 mod reno;
 mod requests;
@@ -30,7 +30,7 @@ mod subflow;
 
 pub(crate) use control::ControlQueue;
 pub(crate) use inbound::Inbound;
-pub(crate) use outbound::{Departure, Outbound};
+pub(crate) use outbound::{Outbound, TxFrame};
 
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
@@ -66,7 +66,7 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Returns the 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `None` if that is before
+/// Returns the 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `Open` if that is before
 /// the first byte.
 fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
     let ahead = wire.wrapping_sub(near as u32).cast_signed();

@@ -1,21 +1,21 @@
 use super::deadlines::Deadlines;
-use super::message::Message;
+use super::message::OutboundMessage;
 use super::ready::ReadyQueues;
-use super::requests::Requests;
-use super::{IdMap, opening};
-use crate::config::{HostConfig, Resolved};
-use crate::event::{Announcement, FlowSpec, FlowView, OpenError, SubflowView};
-use crate::law::PortLaw;
+use super::requests::PacketRequests;
+use super::{IdMap, open};
+use crate::config::{HostConfig, ResolvedTransport};
+use crate::event::{Announcement, FlowInfo, FlowSpec, OpenError, SubflowInfo};
+use crate::port_algorithm::PortAlgorithm;
 use crate::priority::Priority;
-use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, MAX_SUBFLOWS, Needs, Recovery};
+use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs};
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
-use crate::wire::{HEADERS_LEN, MAX_HEAD};
+use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::Time;
 
 /// A frame that leaves: the bytes of its head that were written, and the zeros that follow.
 #[derive(Debug)]
-pub(crate) struct Departure {
+pub(crate) struct TxFrame {
     pub key: Key,
     pub priority: Priority,
     pub head_len: usize,
@@ -29,7 +29,7 @@ pub(crate) struct Departure {
 /// bytes of its message: round robin over the subflows with room (AMP-CODE, `getSubflowToUse`).
 #[derive(Debug)]
 pub(crate) struct Outbound {
-    pub(super) messages: Slab<Message>,
+    pub(super) messages: Slab<OutboundMessage>,
     pub(super) by_message: IdMap<u32, u32>,
     ready: ReadyQueues<(Key, u8)>,
     paced: Deadlines,
@@ -48,7 +48,7 @@ pub(crate) struct Outbound {
 }
 
 impl Outbound {
-    pub fn new(config: &HostConfig, resolved: &Resolved) -> Outbound {
+    pub fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Outbound {
         let needs = config.needs();
         Outbound {
             messages: Slab::default(),
@@ -58,11 +58,14 @@ impl Outbound {
             timers: Deadlines::default(),
             needs,
             deflection: needs.deflection,
-            credited: matches!(config.scheme.port_law(config.base_rtt), Some(PortLaw::Credits(_))),
+            credited: matches!(
+                config.scheme.port_algorithm(config.base_rtt),
+                Some(PortAlgorithm::Credits(_))
+            ),
             params: config.flow_params(resolved.payload),
             index_bits: match resolved.recovery {
-                Recovery::GoBackN => 0,
-                Recovery::Selective => MAX_SUBFLOWS.ilog2(),
+                LossRecovery::GoBackN => 0,
+                LossRecovery::Selective => MAX_SUBFLOWS.ilog2(),
             },
             subflows: needs.transport.subflows,
             rto: resolved.initial_rto,
@@ -74,14 +77,14 @@ impl Outbound {
         now: Time,
         spec: &FlowSpec,
         config: &HostConfig,
-        resolved: &Resolved,
+        resolved: &ResolvedTransport,
     ) -> Result<Key, OpenError> {
-        opening::check(spec, &self.by_message)?;
+        open::validate(spec, &self.by_message)?;
         let tokens = self.deflection.map_or(0, |it| it.tokens_of(spec.size));
-        let repr = opening::data_repr(config, spec, &self.needs, tokens, resolved.payload);
-        let requests = Requests::new(self.needs.telemetry, self.credited);
-        let control = config.scheme.coupled(&self.params);
-        let message = Message::new(now, spec, repr, resolved, self.subflows, requests, control);
+        let repr = open::data_repr(config, spec, &self.needs, tokens, resolved.payload);
+        let requests = PacketRequests::new(self.needs.telemetry, self.credited);
+        let control = config.scheme.multipath_sender(&self.params);
+        let message = OutboundMessage::new(now, spec, repr, resolved, self.subflows, requests, control);
         let key = self.messages.insert(message);
         self.by_message.insert(spec.message, key.slot);
         self.reschedule_all(now, key.slot);
@@ -91,16 +94,16 @@ impl Outbound {
     /// Changes the scheme. Each subflow of a running message continues at its present sending rate, converted with the
     /// base RTT so far. A message keeps its number of subflows, and its control algorithm if the new one needs another
     /// number of them.
-    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &Resolved) {
+    pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &ResolvedTransport) {
         self.needs = config.needs();
         self.deflection = self.needs.deflection;
         self.params = config.flow_params(resolved.payload);
         self.subflows = self.needs.transport.subflows;
         self.rto = resolved.initial_rto;
         for slot in self.messages.slots() {
-            let Some(message) = self.messages.at_mut(slot) else { continue };
+            let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let control = (message.subflows.len() == usize::from(self.subflows))
-                .then(|| config.scheme.coupled(&self.params));
+                .then(|| config.scheme.multipath_sender(&self.params));
             message.adopt(now, from_rtt, &self.needs, resolved, control);
             self.reschedule_all(now, slot);
         }
@@ -117,11 +120,11 @@ impl Outbound {
         }
     }
 
-    pub fn view(&self, key: Key) -> Option<FlowView> {
-        self.messages.get(key).map(Message::view)
+    pub fn view(&self, key: Key) -> Option<FlowInfo> {
+        self.messages.get(key).map(OutboundMessage::view)
     }
 
-    pub fn subflow(&self, key: Key, index: usize) -> Option<SubflowView> {
+    pub fn subflow(&self, key: Key, index: usize) -> Option<SubflowInfo> {
         self.messages.get(key)?.subflow_view(index)
     }
 
@@ -130,18 +133,18 @@ impl Outbound {
     }
 
     /// Returns the entry of a subflow in `paced` and `timers`.
-    fn entry(&self, slot: u32, index: usize) -> u32 {
+    fn timer_id(&self, slot: u32, index: usize) -> u32 {
         slot << self.index_bits | index as u32
     }
 
     /// Returns the subflow of an entry.
-    fn subflow_of(&self, entry: u32) -> (u32, usize) {
+    fn subflow_of_timer(&self, entry: u32) -> (u32, usize) {
         let slot = entry >> self.index_bits;
         (slot, (entry ^ slot << self.index_bits) as usize)
     }
 
     pub(super) fn reschedule_all(&mut self, now: Time, slot: u32) {
-        let count = self.messages.at(slot).map_or(0, |message| message.subflows.len());
+        let count = self.messages.get_slot(slot).map_or(0, |message| message.subflows.len());
         for index in 0..count {
             self.reschedule(now, slot, index);
         }
@@ -149,8 +152,8 @@ impl Outbound {
 
     /// Schedules a subflow anew after something about it changed.
     fn reschedule(&mut self, now: Time, slot: u32, index: usize) {
-        let entry = self.entry(slot, index);
-        let Some(message) = self.messages.at_mut(slot) else { return };
+        let entry = self.timer_id(slot, index);
+        let Some(message) = self.messages.get_slot_mut(slot) else { return };
         let (may_send, priority) = (message.may_send(index), message.priority());
         let Some(subflow) = message.subflows.get_mut(index) else { return };
         if let Some(deadline) = subflow.deadline()
@@ -174,9 +177,9 @@ impl Outbound {
     }
 
     /// Moves subflows whose pacing gap is over to `ready`.
-    fn release(&mut self, now: Time) {
+    fn release_paced(&mut self, now: Time) {
         while let Some(entry) = self.paced.pop_due(now) {
-            let (slot, index) = self.subflow_of(entry);
+            let (slot, index) = self.subflow_of_timer(entry);
             self.reschedule(now, slot, index);
         }
     }
@@ -186,11 +189,11 @@ impl Outbound {
         &mut self,
         now: Time,
         is_paused: impl Fn(Priority) -> bool,
-        out: &mut [u8; MAX_HEAD],
+        out: &mut [u8; MAX_HEADER_LEN],
         stats: &mut HostStats,
-    ) -> Option<Departure> {
-        self.release(now);
-        self.ready.pause(is_paused);
+    ) -> Option<TxFrame> {
+        self.release_paced(now);
+        self.ready.set_paused(is_paused);
         let (out, list) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
         while let Some((key, index)) = self.ready.pop() {
             let index = usize::from(index);
@@ -204,14 +207,14 @@ impl Outbound {
                 if message.requests.is_probe_due(now, self.params.base_rtt, self.rto) {
                     message.emit_probe(now, index, out);
                     stats.probes_sent += 1;
-                    departure = Some(Departure { key, priority, head_len: HEADERS_LEN, payload: 0 });
+                    departure = Some(TxFrame { key, priority, head_len: HEADERS_LEN, payload: 0 });
                 } else if let Some(segment) = message.emit(now, index, out) {
-                    let listed = message.requests.list(segment.seq, segment.payload, list);
+                    let listed = message.requests.write_announcement(segment.seq, segment.payload, list);
                     stats.data_sent += 1;
                     stats.payload_sent += u64::from(segment.payload);
-                    stats.retransmits += u64::from(segment.again);
+                    stats.retransmits += u64::from(segment.is_retransmission);
                     let (head_len, payload) = (HEADERS_LEN + listed, segment.payload - listed as u32);
-                    departure = Some(Departure { key, priority, head_len, payload });
+                    departure = Some(TxFrame { key, priority, head_len, payload });
                 }
             }
             self.reschedule(now, key.slot, index);
@@ -232,39 +235,39 @@ impl Outbound {
 
     /// Releases paced subflows and handles the timers that expired.
     pub fn wakeup(&mut self, now: Time, stats: &mut HostStats) {
-        self.release(now);
+        self.release_paced(now);
         while let Some(entry) = self.timers.pop_due(now) {
-            let (slot, index) = self.subflow_of(entry);
-            let Some(message) = self.messages.at_mut(slot) else { continue };
+            let (slot, index) = self.subflow_of_timer(entry);
+            let Some(message) = self.messages.get_slot_mut(slot) else { continue };
             let priority = message.priority();
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
             let seq = subflow.una();
             if subflow.is_timed_out(now) {
                 if self.ready.is_paused(priority) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
-                    subflow.wait_again(now);
-                } else if let Some(snd_nxt) = message.time_out(index, now) {
+                    subflow.restart_rto(now);
+                } else if let Some(snd_nxt) = message.on_rto(index, now) {
                     stats.timeouts += 1;
                     let loss = LossEvent { now, kind: LossKind::Timeout, seq, snd_nxt };
                     let decision = message.control.on_loss(index, &loss);
-                    stats.suppressions += u64::from(message.apply(index, decision));
+                    stats.suppressions += u64::from(message.apply_decision(index, decision));
                 }
             }
             if message.subflows[index].take_scheme_timer(now) {
                 let decision = message.control.on_timer(index, now);
-                stats.suppressions += u64::from(message.apply(index, decision));
+                stats.suppressions += u64::from(message.apply_decision(index, decision));
             }
             self.reschedule_all(now, slot);
         }
     }
 
     /// Removes a message and its entries.
-    pub(super) fn remove(&mut self, slot: u32) -> Option<(Key, Message)> {
+    pub(super) fn remove(&mut self, slot: u32) -> Option<(Key, OutboundMessage)> {
         let key = self.messages.key(slot);
         let message = self.messages.remove(slot)?;
         self.by_message.remove(&message.id());
         for index in 0..message.subflows.len() {
-            let entry = self.entry(slot, index);
+            let entry = self.timer_id(slot, index);
             self.paced.remove(entry);
             self.timers.remove(entry);
         }

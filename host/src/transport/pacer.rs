@@ -21,7 +21,7 @@ impl Pacer {
     }
 
     /// Returns the time at which the next frame may leave.
-    pub fn next(&self) -> Time {
+    pub fn next_departure(&self) -> Time {
         self.next
     }
 

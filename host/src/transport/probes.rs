@@ -1,17 +1,17 @@
 //! Answers to probes: the telemetry that they gathered, or credits where packets need them.
 
-use super::control::{Control, ControlQueue, Records};
+use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::inbound::Inbound;
-use super::message_table::{MessageState, id_of};
-use crate::scheme::{Credit, Feedback};
+use super::message_table::{MessageState, message_key};
+use crate::scheme::{AckFields, Credit};
 use crate::stats::{DropReason, HostStats};
-use crate::wire::{Flags, FrameView, Kind};
+use crate::wire::{Flags, FrameView, PacketKind};
 use weir_units::Time;
 
 impl Inbound {
     /// Takes a probe, whose records go back at once. It is of no message yet, and begins none. With selective
     /// retransmission schemes use no telemetry, so there are no probes.
-    pub fn probe(
+    pub fn on_probe(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
@@ -24,40 +24,48 @@ impl Inbound {
         if frame.payload_len() > 0 {
             return Err(DropReason::LengthMismatch);
         }
-        if self.credited {
-            return self.request(now, frame, control, stats);
+        if self.uses_credits {
+            return self.on_credit_request(now, frame, control, stats);
         }
         let concurrency = u16::try_from(self.active_flows(now)).unwrap_or(u16::MAX);
-        let reply = self.reply(frame, &Feedback { concurrency, ..Feedback::default() });
+        let reply = self.reply(frame, &AckFields { concurrency, ..AckFields::default() });
         let grant = u32::from(frame.weir.path_id());
         let seq = frame.weir.seq();
-        control.push(Control { kind: Kind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply }, stats);
+        control.push(
+            ControlFrame { kind: PacketKind::ProbeReply, flags: Flags::NONE, seq, grant, ..reply },
+            stats,
+        );
         Ok(())
     }
 
     /// Takes a request for credits: a message begins, goes on where credits were lost, or has ended unheard of.
-    fn request(
+    fn on_credit_request(
         &mut self,
         now: Time,
         frame: &FrameView<'_>,
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) -> Result<(), DropReason> {
-        let reply = self.reply(frame, &Feedback::default());
-        let id = id_of(frame.ip.source(), frame.weir.message());
+        let reply = self.reply(frame, &AckFields::default());
+        let id = message_key(frame.ip.source(), frame.weir.message());
         let slot = match self.messages.find(id) {
             MessageState::Arriving(slot) => slot,
             MessageState::Ended(ended) => {
-                control.push(Control { seq: ended.size as u32, ..reply }, stats);
+                control.push(ControlFrame { seq: ended.size as u32, ..reply }, stats);
                 return Ok(());
             }
-            MessageState::Unknown => self.begin(now, id, stats)?,
+            MessageState::Unknown => self.insert_message(now, id, stats)?,
         };
         self.messages.touch(now, slot);
         let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
-        let credit = Control { kind: Kind::ProbeReply, flags: Flags::NONE, records: Records::NONE, ..reply };
+        let credit = ControlFrame {
+            kind: PacketKind::ProbeReply,
+            flags: Flags::NONE,
+            records: RecordBuf::NONE,
+            ..reply
+        };
         let last = message.credit.as_ref().map_or(0, |last| last.seq);
-        let begins = message.credit.replace(Control { seq: last, ..credit }).is_none()
+        let begins = message.credit.replace(ControlFrame { seq: last, ..credit }).is_none()
             || self.credits.get(slot).is_none();
         if begins {
             self.grant_credit(now, slot, true, control, stats);
@@ -79,7 +87,7 @@ impl Inbound {
             self.messages.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
         let Some(message) = self.messages.at_mut(slot).filter(|_| heard) else { return };
         let Some(credit) = &mut message.credit else { return };
-        let resumes = std::mem::take(&mut message.resumes);
+        let resumes = std::mem::take(&mut message.scheme_changed);
         if resumes {
             self.receiver.resume_credits(slot, credit.seq);
         }

@@ -21,7 +21,7 @@ impl<T> ReadyQueues<T> {
         self.rings[priority as usize].push_back(waits);
     }
 
-    pub fn pause(&mut self, is_paused: impl Fn(Priority) -> bool) {
+    pub fn set_paused(&mut self, is_paused: impl Fn(Priority) -> bool) {
         let bit = |priority| u8::from(is_paused(priority)) << priority as u8;
         self.paused = Priority::ALL.into_iter().map(bit).sum();
     }

@@ -1,47 +1,47 @@
-use crate::scheme::Repair;
+use crate::scheme::RecoveryState;
 use std::collections::VecDeque;
 
 /// Number of duplicate ACKs that signal a loss (RFC 5681 §3.2).
-const DUPLICATES: u32 = 3;
+const DUP_ACK_THRESHOLD: u32 = 3;
 
 /// Selective retransmission on one subflow: NewReno (RFC 6582).
 ///
 /// The subflow has a sequence space of its own, so the state includes where its bytes are in the message.
 #[derive(Debug)]
-pub(super) struct Reno {
+pub(super) struct NewReno {
     /// Positions in the message of the bytes that are not acknowledged.
-    runs: VecDeque<Run>,
-    pub repair: Repair,
+    runs: VecDeque<DataMapping>,
+    pub repair: RecoveryState,
     /// End of the sent data when the last recovery began.
     recover: u64,
     /// Duplicate ACKs in a row.
     duplicates: u32,
     /// Bytes behind the first gap that have arrived, according to duplicate ACKs.
-    pub past: u64,
+    pub dupacked_bytes: u64,
     /// True if the first unacknowledged packet is to be sent again, whatever the window.
-    pub resend: bool,
+    pub retransmit_now: bool,
     /// The newest stamp that came back: a packet's ACK counts once, however often it comes.
-    newest: Option<u32>,
+    newest_echo: Option<u32>,
 }
 
 /// Bytes that are contiguous in the subflow and in the message.
 #[derive(Clone, Copy, Debug)]
-struct Run {
+struct DataMapping {
     seq: u64,
     data: u64,
     len: u64,
 }
 
-impl Reno {
-    pub fn new() -> Reno {
-        Reno {
+impl NewReno {
+    pub fn new() -> NewReno {
+        NewReno {
             runs: VecDeque::new(),
-            repair: Repair::None,
+            repair: RecoveryState::Open,
             recover: 0,
             duplicates: 0,
-            past: 0,
-            resend: false,
-            newest: None,
+            dupacked_bytes: 0,
+            retransmit_now: false,
+            newest_echo: None,
         }
     }
 
@@ -49,12 +49,12 @@ impl Reno {
     pub fn append(&mut self, seq: u64, data: u64, len: u64) {
         match self.runs.back_mut() {
             Some(run) if run.data + run.len == data => run.len += len,
-            _ => self.runs.push_back(Run { seq, data, len }),
+            _ => self.runs.push_back(DataMapping { seq, data, len }),
         }
     }
 
     /// Returns the range of the message that begins at `seq` and is contiguous in the subflow.
-    pub fn find(&self, seq: u64) -> Option<(u64, u64)> {
+    pub fn mapping_at(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.runs.partition_point(|run| run.seq + run.len <= seq);
         let run = self.runs.get(at)?;
         Some((run.data + (seq - run.seq), run.data + run.len))
@@ -66,17 +66,17 @@ impl Reno {
     }
 
     /// Returns whether an ACK that echoes this stamp answers a newer packet than all before.
-    pub fn is_news(&mut self, echo: u32) -> bool {
-        let is_news = self.newest.is_none_or(|newest| echo.wrapping_sub(newest).cast_signed() > 0);
+    pub fn is_newer_echo(&mut self, echo: u32) -> bool {
+        let is_news = self.newest_echo.is_none_or(|newest| echo.wrapping_sub(newest).cast_signed() > 0);
         if is_news {
-            self.newest = Some(echo);
+            self.newest_echo = Some(echo);
         }
         is_news
     }
 
     /// Takes an acknowledgement of `new` bytes, of everything before `una`, in full packets of `full` bytes. Calls
     /// `arrived` with the ranges of the message that it covers.
-    pub fn advance(&mut self, una: u64, new: u64, full: u64, mut arrived: impl FnMut(u64, u64)) {
+    pub fn on_new_ack(&mut self, una: u64, new: u64, full: u64, mut arrived: impl FnMut(u64, u64)) {
         while let Some(run) = self.runs.front_mut() {
             let gone = una.saturating_sub(run.seq).min(run.len);
             arrived(run.data, run.data + gone);
@@ -87,33 +87,33 @@ impl Reno {
             self.runs.pop_front();
         }
         self.duplicates = 0;
-        self.resend = false;
-        if self.repair == Repair::Fast && una < self.recover {
+        self.retransmit_now = false;
+        if self.repair == RecoveryState::FastRecovery && una < self.recover {
             // A partial ACK: the next unacknowledged packet was lost too, and of the rest all but the packet that
             // filled the gap had been counted as arrived (RFC 6582 §3.2, step 3).
-            self.resend = true;
-            self.past = self.past.saturating_sub(new.saturating_sub(full));
+            self.retransmit_now = true;
+            self.dupacked_bytes = self.dupacked_bytes.saturating_sub(new.saturating_sub(full));
         } else {
-            self.past = 0;
+            self.dupacked_bytes = 0;
             if una >= self.recover {
-                self.repair = Repair::None;
+                self.repair = RecoveryState::Open;
             }
         }
     }
 
     /// Takes a duplicate ACK. Returns whether it is the one that signals a loss of the packet at `una`; `max` is the
     /// end of what was sent.
-    pub fn duplicate(&mut self, una: u64, max: u64, full: u64) -> bool {
+    pub fn on_dup_ack(&mut self, una: u64, max: u64, full: u64) -> bool {
         match self.repair {
-            Repair::Fast => self.past += full,
-            Repair::Timeout => {}
-            Repair::None => {
+            RecoveryState::FastRecovery => self.dupacked_bytes += full,
+            RecoveryState::Loss => {}
+            RecoveryState::Open => {
                 self.duplicates += 1;
-                if self.duplicates == DUPLICATES && una >= self.recover {
-                    self.repair = Repair::Fast;
+                if self.duplicates == DUP_ACK_THRESHOLD && una >= self.recover {
+                    self.repair = RecoveryState::FastRecovery;
                     self.recover = max;
-                    self.past = full * u64::from(DUPLICATES);
-                    self.resend = true;
+                    self.dupacked_bytes = full * u64::from(DUP_ACK_THRESHOLD);
+                    self.retransmit_now = true;
                     return true;
                 }
             }
@@ -123,8 +123,8 @@ impl Reno {
 
     /// Counts everything in flight, up to `max`, as lost after a timeout.
     pub fn time_out(&mut self, max: u64) {
-        self.repair = Repair::Timeout;
+        self.repair = RecoveryState::Loss;
         self.recover = max;
-        (self.duplicates, self.past, self.resend) = (0, 0, false);
+        (self.duplicates, self.dupacked_bytes, self.retransmit_now) = (0, 0, false);
     }
 }

@@ -9,35 +9,35 @@ pub(super) struct Rto {
     /// Before the first round-trip time is known.
     initial: Time,
     /// SRTT and RTTVAR.
-    known: Option<(Time, Time)>,
+    srtt_rttvar: Option<(Time, Time)>,
     /// Timeouts in a row.
     timeouts: u32,
 }
 
 impl Rto {
     pub fn new(min: Time, initial: Time) -> Rto {
-        Rto { min, initial, known: None, timeouts: 0 }
+        Rto { min, initial, srtt_rttvar: None, timeouts: 0 }
     }
 
     /// Sets the limits that [`new`](Self::new) sets.
-    pub fn limit(&mut self, min: Time, initial: Time) {
+    pub fn set_bounds(&mut self, min: Time, initial: Time) {
         (self.min, self.initial) = (min, initial);
     }
 
     /// Takes a round-trip time in: alpha = 1/8, beta = 1/4 (§2.3).
     pub fn sample(&mut self, rtt: Time) {
-        let known = match self.known {
+        let known = match self.srtt_rttvar {
             None => (rtt, rtt / 2),
             Some((srtt, var)) => {
                 let off = srtt.max(rtt).saturating_sub(srtt.min(rtt));
                 ((srtt * 7).saturating_add(rtt) / 8, (var * 3).saturating_add(off) / 4)
             }
         };
-        self.known = Some(known);
+        self.srtt_rttvar = Some(known);
     }
 
     /// Something was acknowledged.
-    pub fn progress(&mut self) {
+    pub fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
@@ -52,8 +52,8 @@ impl Rto {
     }
 
     /// Returns the present timeout.
-    pub fn get(&self) -> Time {
-        let base = match self.known {
+    pub fn current(&self) -> Time {
+        let base = match self.srtt_rttvar {
             None => self.initial.max(self.min),
             Some((srtt, var)) => srtt.saturating_add(var * 4).max(self.min),
         };
@@ -69,20 +69,20 @@ mod tests {
     fn follows_rfc_6298() {
         let us = Time::from_us;
         let mut rto = Rto::new(us(10), us(1_000));
-        assert_eq!(rto.get(), us(1_000));
+        assert_eq!(rto.current(), us(1_000));
         rto.sample(us(100));
-        assert_eq!(rto.get(), us(100 + 4 * 50));
+        assert_eq!(rto.current(), us(100 + 4 * 50));
         rto.sample(us(180));
         // SRTT 110 us; RTTVAR 3/4 * 50 + 1/4 * 80 = 57.5 us.
-        assert_eq!(rto.get(), us(110 + 4 * 57) + us(2));
+        assert_eq!(rto.current(), us(110 + 4 * 57) + us(2));
         rto.back_off();
         rto.back_off();
-        assert_eq!(rto.get(), us(4 * 340));
-        rto.progress();
-        assert_eq!(rto.get(), us(340));
+        assert_eq!(rto.current(), us(4 * 340));
+        rto.on_progress();
+        assert_eq!(rto.current(), us(340));
         for _ in 0..200 {
             rto.sample(us(1));
         }
-        assert_eq!(rto.get(), us(10));
+        assert_eq!(rto.current(), us(10));
     }
 }

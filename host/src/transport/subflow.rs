@@ -1,21 +1,23 @@
 use super::pacer::Pacer;
-use super::reno::Reno;
+use super::reno::NewReno;
 use super::rto::Rto;
-use super::{MAX_WINDOW, opening, unwrap_seq};
-use crate::config::Resolved;
-use crate::event::SubflowView;
-use crate::scheme::{Decision, Needs, Recovery, Repair};
-use crate::wire::{Flags, FrameRepr, HEADERS_LEN, Kind, RecordFormat, patch_data, patch_format, patch_grant};
+use super::{MAX_WINDOW, open, unwrap_seq};
+use crate::config::ResolvedTransport;
+use crate::event::SubflowInfo;
+use crate::scheme::{Decision, LossRecovery, Needs, RecoveryState};
+use crate::wire::{
+    Flags, FrameRepr, HEADERS_LEN, PacketKind, RecordFormat, patch_data, patch_format, patch_grant,
+};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent
 /// alone.
-const DEAD: u32 = 2;
+const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
 /// One outgoing subflow: a sequence space with a window, a rate and a retransmission timer of its own.
 ///
 /// Lost packets are repeated by one of two strategies. Go-back-N sends everything again from the first byte that is not
-/// acknowledged; a message then has one subflow, whose offsets are the message's. [`Reno`] sends what is missing.
+/// acknowledged; a message then has one subflow, whose offsets are the message's. [`NewReno`] sends what is missing.
 #[derive(Debug)]
 pub(super) struct Subflow {
     /// Headers of its full DATA packets, and the same as bytes.
@@ -27,16 +29,16 @@ pub(super) struct Subflow {
     /// Next byte to send.
     nxt: u64,
     /// First byte never sent.
-    max: u64,
-    /// State of selective retransmission; `None` with go-back-N.
-    reno: Option<Box<Reno>>,
+    snd_max: u64,
+    /// State of selective retransmission; `Open` with go-back-N.
+    reno: Option<Box<NewReno>>,
 
     window: u64,
     pacer: Pacer,
     /// Time at which the scheme's timer expires.
     scheme_timer: Option<Time>,
     rto: Rto,
-    /// Time of the retransmission timeout; `None` with nothing in flight.
+    /// Time of the retransmission timeout; `Open` with nothing in flight.
     rto_at: Option<Time>,
 
     /// True if it waits in the ring of subflows that may send.
@@ -48,7 +50,7 @@ pub(super) struct Subflow {
 }
 
 /// The effect of an acknowledgement.
-pub(super) enum Acked {
+pub(super) enum AckOutcome {
     /// It is older than one already taken.
     Stale,
     /// It acknowledges what was never sent.
@@ -64,11 +66,11 @@ pub(super) struct Segment {
     /// Offset in the subflow.
     pub seq: u64,
     /// Offset in the message.
-    pub data: u64,
+    pub message_offset: u64,
     pub payload: u32,
     pub flags: Flags,
     /// True if the message's bytes were sent before.
-    pub again: bool,
+    pub is_retransmission: bool,
     /// True if it asks for records of congested ports only.
     pub upon_congestion: bool,
 }
@@ -76,12 +78,12 @@ pub(super) struct Segment {
 impl Segment {
     /// End of its bytes in the message.
     pub fn end(&self) -> u64 {
-        self.data + u64::from(self.payload)
+        self.message_offset + u64::from(self.payload)
     }
 }
 
 impl Subflow {
-    pub fn new(now: Time, repr: FrameRepr, resolved: &Resolved, decision: Decision) -> Subflow {
+    pub fn new(now: Time, repr: FrameRepr, resolved: &ResolvedTransport, decision: Decision) -> Subflow {
         let mut head = [0; HEADERS_LEN];
         // A full packet fits the MTU, which fits IPv4: HostConfig::check.
         let written = repr.emit(&[], &mut head);
@@ -91,8 +93,8 @@ impl Subflow {
             head,
             una: 0,
             nxt: 0,
-            max: 0,
-            reno: (resolved.recovery == Recovery::Selective).then(|| Box::new(Reno::new())),
+            snd_max: 0,
+            reno: (resolved.recovery == LossRecovery::Selective).then(|| Box::new(NewReno::new())),
             window: 0,
             pacer: Pacer::new(now),
             scheme_timer: None,
@@ -124,14 +126,14 @@ impl Subflow {
         self.pacer.rate()
     }
     pub fn next_avail(&self) -> Time {
-        self.pacer.next()
+        self.pacer.next_departure()
     }
     pub fn is_selective(&self) -> bool {
         self.reno.is_some()
     }
     /// Returns the state of loss recovery that schemes see; go-back-N has none.
-    pub fn repair(&self) -> Repair {
-        self.reno.as_ref().map_or(Repair::None, |reno| reno.repair)
+    pub fn repair(&self) -> RecoveryState {
+        self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.repair)
     }
     fn full(&self) -> u32 {
         self.repr.payload_len
@@ -139,17 +141,17 @@ impl Subflow {
 
     /// Payload bytes in the network, as far as ACKs tell.
     pub fn inflight(&self) -> u64 {
-        (self.nxt - self.una).saturating_sub(self.reno.as_ref().map_or(0, |reno| reno.past))
+        (self.nxt - self.una).saturating_sub(self.reno.as_ref().map_or(0, |reno| reno.dupacked_bytes))
     }
 
     /// Returns whether a packet that was sent before is to be sent again now.
-    pub fn must_repeat(&self) -> bool {
-        self.resends() || self.nxt < self.max && self.has_window()
+    pub fn has_retransmission(&self) -> bool {
+        self.resends() || self.nxt < self.snd_max && self.has_window()
     }
 
     /// Returns whether the window has room for a new packet, all old ones sent.
-    pub fn has_room(&self) -> bool {
-        self.nxt == self.max && self.has_window()
+    pub fn can_send_new(&self) -> bool {
+        self.nxt == self.snd_max && self.has_window()
     }
 
     /// The window is tested before the packet, on payload bytes (docs/algorithms/README.md#window-and-pacer), so
@@ -159,12 +161,12 @@ impl Subflow {
     }
 
     fn resends(&self) -> bool {
-        self.reno.as_ref().is_some_and(|reno| reno.resend)
+        self.reno.as_ref().is_some_and(|reno| reno.retransmit_now)
     }
 
     /// Returns whether nothing comes through any more.
     pub fn is_dead(&self) -> bool {
-        self.rto.timeouts() >= DEAD
+        self.rto.timeouts() >= DEAD_AFTER_TIMEOUTS
     }
 
     /// Returns the ranges of the message that it has sent and that are not acknowledged.
@@ -173,15 +175,15 @@ impl Subflow {
     }
 
     /// Returns the decision in force.
-    pub fn held(&self) -> Decision {
+    pub fn current_decision(&self) -> Decision {
         Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
     }
 
     /// Adapts packets and timeouts to another scheme.
-    pub fn adapt(&mut self, needs: &Needs, resolved: &Resolved) {
-        opening::adapt(&mut self.repr, needs, resolved.payload);
+    pub fn adapt(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
+        open::update_for_scheme(&mut self.repr, needs, resolved.payload);
         self.repr.emit(&[], &mut self.head);
-        self.rto.limit(resolved.min_rto, resolved.initial_rto);
+        self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
     }
 
     /// Takes over what the scheme decided.
@@ -191,34 +193,48 @@ impl Subflow {
         self.pacer.set_rate(decision.rate);
     }
 
-    /// Takes the next packet that was sent before; the caller asked [`must_repeat`](Self::must_repeat). Go-back-N fills
+    /// Takes the next packet that was sent before; the caller asked [`has_retransmission`](Self::must_repeat). Go-back-N fills
     /// it up with new bytes of the message, which ends at `size`.
-    pub fn repeat(&mut self, size: u64) -> Option<Segment> {
+    pub fn next_retransmission(&mut self, size: u64) -> Option<Segment> {
         let (seq, (data, until)) = match &mut self.reno {
             None => (self.nxt, (self.nxt, size)),
             Some(reno) => {
-                let seq = if std::mem::take(&mut reno.resend) { self.una } else { self.nxt };
-                (seq, reno.find(seq)?)
+                let seq = if std::mem::take(&mut reno.retransmit_now) { self.una } else { self.nxt };
+                (seq, reno.mapping_at(seq)?)
             }
         };
         let payload = (until - data).min(u64::from(self.full())) as u32;
         self.nxt = self.nxt.max(seq + u64::from(payload));
-        self.max = self.max.max(self.nxt);
+        self.snd_max = self.snd_max.max(self.nxt);
         self.retransmits += 1;
-        Some(Segment { seq, data, payload, flags: Flags::RETRANSMIT, again: true, upon_congestion: false })
+        Some(Segment {
+            seq,
+            message_offset: data,
+            payload,
+            flags: Flags::RETRANSMIT,
+            is_retransmission: true,
+            upon_congestion: false,
+        })
     }
 
-    /// Takes a packet that is new to this subflow, with the message's bytes from `data` on and before `until`. The
-    /// caller asked [`has_room`](Self::has_room).
-    pub fn extend(&mut self, data: u64, until: u64) -> Segment {
+    /// Takes a packet that is new to this subflow, with the message's bytes from `message_offset` on and before `until`. The
+    /// caller asked [`can_send_new`](Self::has_room).
+    pub fn next_new_segment(&mut self, data: u64, until: u64) -> Segment {
         let payload = (until - data).min(u64::from(self.full())) as u32;
-        let seq = self.max;
+        let seq = self.snd_max;
         if let Some(reno) = &mut self.reno {
             reno.append(seq, data, u64::from(payload));
         }
-        self.max += u64::from(payload);
-        self.nxt = self.max;
-        Segment { seq, data, payload, flags: Flags::NONE, again: false, upon_congestion: false }
+        self.snd_max += u64::from(payload);
+        self.nxt = self.snd_max;
+        Segment {
+            seq,
+            message_offset: data,
+            payload,
+            flags: Flags::NONE,
+            is_retransmission: false,
+            upon_congestion: false,
+        }
     }
 
     /// Writes the head of a packet, and its grant field if there is one.
@@ -231,39 +247,39 @@ impl Subflow {
         let start = if segment.seq == 0 { Flags::START } else { Flags::NONE };
         patch_data(out, self.repr.weir.flags | segment.flags | start, segment.seq as u32, stamp(now));
         if segment.upon_congestion {
-            patch_format(out, self.repr.weir.format.and(RecordFormat::CONGESTED));
+            patch_format(out, self.repr.weir.format.union(RecordFormat::CONGESTED));
         }
         if let Some(grant) = grant {
             patch_grant(out, grant);
         }
         self.pacer.sent(now, HEADERS_LEN as u32 + segment.payload);
-        self.expect_answer(now);
+        self.arm_rto(now);
     }
 
     /// Writes a probe: a packet like any other of the subflow, without payload.
     pub fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
-        repr.weir.kind = Kind::Probe;
+        repr.weir.kind = PacketKind::Probe;
         repr.emit(&[], out);
         patch_data(out, Flags::TELEMETRY, number, stamp(now));
         self.pacer.sent(now, HEADERS_LEN as u32);
     }
 
     /// Starts the retransmission timer unless it runs.
-    pub fn expect_answer(&mut self, now: Time) {
+    pub fn arm_rto(&mut self, now: Time) {
         if self.rto_at.is_none() {
-            self.wait_again(now);
+            self.restart_rto(now);
         }
     }
 
     /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells
     /// `arrived` which bytes of the message that is.
-    pub fn acknowledge(&mut self, wire_seq: u32, echo: u32, mut arrived: impl FnMut(u64, u64)) -> Acked {
+    pub fn acknowledge(&mut self, wire_seq: u32, echo: u32, mut arrived: impl FnMut(u64, u64)) -> AckOutcome {
         let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
-            return Acked::Stale;
+            return AckOutcome::Stale;
         };
-        if seq > self.max {
-            return Acked::BeyondSent;
+        if seq > self.snd_max {
+            return AckOutcome::BeyondSent;
         }
         let (before, full) = (self.una, u64::from(self.full()));
         let new = seq - before;
@@ -271,31 +287,31 @@ impl Subflow {
         // After going back: the receiver had it all along.
         self.nxt = self.nxt.max(seq);
         if new > 0 {
-            self.rto.progress();
+            self.rto.on_progress();
         }
         let Some(reno) = &mut self.reno else {
             if new > 0 {
                 arrived(before, seq);
             }
-            return Acked::Bytes(new);
+            return AckOutcome::Bytes(new);
         };
-        let is_news = reno.is_news(echo);
+        let is_news = reno.is_newer_echo(echo);
         if new > 0 {
-            reno.advance(seq, new, full, arrived);
-        } else if is_news && seq < self.max && reno.duplicate(seq, self.max, full) {
-            return Acked::Lost;
+            reno.on_new_ack(seq, new, full, arrived);
+        } else if is_news && seq < self.snd_max && reno.on_dup_ack(seq, self.snd_max, full) {
+            return AckOutcome::Lost;
         }
-        Acked::Bytes(new)
+        AckOutcome::Bytes(new)
     }
 
     /// Restarts the retransmission timer after new bytes were acknowledged, or stops it with nothing in flight, unless
     /// the subflow `waits` for something else.
     pub fn restart_timer(&mut self, now: Time, waits: bool) {
-        let end = if self.is_selective() { self.max } else { self.nxt };
+        let end = if self.is_selective() { self.snd_max } else { self.nxt };
         if self.una == end && !waits {
             self.rto_at = None;
         } else {
-            self.wait_again(now);
+            self.restart_rto(now);
         }
     }
 
@@ -304,7 +320,7 @@ impl Subflow {
         let was_ahead = self.nxt > self.una;
         if was_ahead {
             self.nxt = self.una;
-            self.wait_again(now);
+            self.restart_rto(now);
         }
         was_ahead
     }
@@ -325,19 +341,19 @@ impl Subflow {
     }
 
     /// Starts the retransmission timer anew. The silence so far does not count against the path.
-    pub fn wait_again(&mut self, now: Time) {
-        self.rto_at = Some(now.saturating_add(self.rto.get()));
+    pub fn restart_rto(&mut self, now: Time) {
+        self.rto_at = Some(now.saturating_add(self.rto.current()));
     }
 
-    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `None` if nothing was
+    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `Open` if nothing was
     /// lost, because nothing had been sent since the sender last went back.
     pub fn time_out(&mut self, now: Time) -> Option<u64> {
         let was = self.nxt;
         self.nxt = self.una;
         self.rto.back_off();
-        self.wait_again(now);
+        self.restart_rto(now);
         if let Some(reno) = &mut self.reno {
-            reno.time_out(self.max);
+            reno.time_out(self.snd_max);
             return Some(was);
         }
         (was > self.una).then_some(was)
@@ -356,8 +372,8 @@ impl Subflow {
         }
     }
 
-    pub fn view(&self, active: bool) -> SubflowView {
-        SubflowView {
+    pub fn view(&self, active: bool) -> SubflowInfo {
+        SubflowInfo {
             entropy_port: self.entropy_port(),
             active,
             window: Bytes::new(self.window),

@@ -1,4 +1,4 @@
-use super::{ETHERNET_LEN, put};
+use super::{ETHERNET_LEN, write_at};
 
 /// A MAC address.
 pub type MacAddr = [u8; 6];
@@ -14,7 +14,7 @@ pub struct EthernetView<'a> {
 }
 
 impl<'a> EthernetView<'a> {
-    /// `None` if `bytes` are shorter than the header.
+    /// `Open` if `bytes` are shorter than the header.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (header, payload) = bytes.split_first_chunk()?;
         Some(EthernetView { header, payload })
@@ -57,8 +57,8 @@ impl EthernetRepr {
     }
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; ETHERNET_LEN]) {
-        put(out, 0, self.destination);
-        put(out, 6, self.source);
-        put(out, 12, self.ethertype.to_be_bytes());
+        write_at(out, 0, self.destination);
+        write_at(out, 6, self.source);
+        write_at(out, 12, self.ethertype.to_be_bytes());
     }
 }

@@ -1,6 +1,7 @@
 use super::{
     ETHERNET_LEN, ETHERTYPE_IPV4, Ecn, EthernetRepr, EthernetView, HEADERS_LEN, IPV4_LEN, Ipv4Repr, Ipv4View,
-    Kind, MacAddr, PROTOCOL_UDP, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView, put,
+    MacAddr, PROTOCOL_UDP, PacketKind, UDP_LEN, UdpRepr, UdpView, WEIR_LEN, WEIR_PORT, WeirRepr, WeirView,
+    write_at,
 };
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
@@ -14,12 +15,16 @@ pub enum Direction {
     Reverse,
 }
 
-impl Kind {
+impl PacketKind {
     /// Returns the direction of packets of this kind.
     pub const fn direction(self) -> Direction {
         match self {
-            Kind::Data | Kind::Probe | Kind::Policy => Direction::Forward,
-            Kind::Ack | Kind::Nack | Kind::Cnp | Kind::ProbeReply | Kind::Rate => Direction::Reverse,
+            PacketKind::Data | PacketKind::Probe | PacketKind::Policy => Direction::Forward,
+            PacketKind::Ack
+            | PacketKind::Nack
+            | PacketKind::Cnp
+            | PacketKind::ProbeReply
+            | PacketKind::Rate => Direction::Reverse,
         }
     }
 }
@@ -75,7 +80,8 @@ impl<'a> FrameView<'a> {
         }
         let records_len = usize::from(weir.int_hops()) * weir.format().record_len();
         let behind_header = usize::from(udp.length()) - UDP_LEN - WEIR_LEN;
-        let payload_len = behind_header.checked_sub(records_len).ok_or(DropReason::HopsLength)? as u32;
+        let payload_len =
+            behind_header.checked_sub(records_len).ok_or(DropReason::RecordsLengthMismatch)? as u32;
         let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
         Ok(FrameView { ethernet, ip, udp, weir, records, payload_len })
     }
@@ -140,7 +146,7 @@ impl FrameRepr {
         }
     }
 
-    /// Writes the head with `records` as they are to lie on the wire and returns its length; `None`
+    /// Writes the head with `records` as they are to lie on the wire and returns its length; `Open`
     /// if `out` is too short, the records are not at most eight whole ones, or the packet is too
     /// long for IPv4.
     pub fn emit(&self, records: &[u8], out: &mut [u8]) -> Option<usize> {
@@ -187,8 +193,8 @@ impl FrameRepr {
 pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq: u32, stamp: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[1] = flags.0;
-    put(weir, 12, seq.to_be_bytes());
-    put(weir, 16, stamp.to_be_bytes());
+    write_at(weir, 12, seq.to_be_bytes());
+    write_at(weir, 16, stamp.to_be_bytes());
 }
 
 /// Rewrites the format of records in a DATA head.
@@ -200,5 +206,5 @@ pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: super::RecordFo
 /// Rewrites the grant field in a DATA head.
 pub(crate) fn patch_grant(head: &mut [u8; HEADERS_LEN], grant: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
-    put(weir, 20, grant.to_be_bytes());
+    write_at(weir, 20, grant.to_be_bytes());
 }

@@ -4,17 +4,17 @@ use weir_units::Bytes;
 /// Length of a telemetry record without link ids.
 pub const INT_RECORD_LEN: usize = 8;
 /// Length of the switch and port ids in front of a record, 16 bits each.
-const LINK_LEN: usize = 4;
+const LINK_FIELD_LEN: usize = 4;
 /// Length of a queue's share and byte count in front of a record, behind the ids.
-pub const QUEUE_LEN: usize = 4;
+pub const QUEUE_FIELD_LEN: usize = 4;
 /// Length of the longest of Weir's records.
-pub const MAX_RECORD_LEN: usize = LINK_LEN + QUEUE_LEN + INT_RECORD_LEN;
+pub const MAX_RECORD_LEN: usize = LINK_FIELD_LEN + QUEUE_FIELD_LEN + INT_RECORD_LEN;
 /// Own records are counted in words of this length in bytes.
-pub(super) const WORD: usize = 4;
+pub(super) const RECORD_WORD_LEN: usize = 4;
 /// Words of the longest own record.
 const MAX_WORDS: usize = 16;
 /// Length of the longest record of a program's own.
-pub const MAX_OWN_RECORD_LEN: usize = MAX_WORDS * WORD;
+pub const MAX_CUSTOM_RECORD_LEN: usize = MAX_WORDS * RECORD_WORD_LEN;
 
 /// The content of a packet's telemetry records. The sender of DATA sets these bits; every switch and the receiver keep
 /// to them. Unknown bits have no meaning.
@@ -23,7 +23,7 @@ pub struct RecordFormat(u8);
 
 impl RecordFormat {
     /// The papers' 64 bits.
-    pub const ENTRY: RecordFormat = RecordFormat(0);
+    pub const BASE: RecordFormat = RecordFormat(0);
     /// Switch and port in front of them (HPCC++ draft §6.1).
     pub const LINK: RecordFormat = RecordFormat(0x01);
     /// Instead of the queue's length the time that the packet was queued (HPCC++ draft §9.4).
@@ -43,14 +43,14 @@ impl RecordFormat {
         }
     }
     /// Returns the format of a program's own records of `len` bytes: 4, 8, ... 64.
-    pub const fn own(len: usize) -> Option<RecordFormat> {
-        if len == 0 || !len.is_multiple_of(WORD) || len > MAX_OWN_RECORD_LEN {
+    pub const fn custom(len: usize) -> Option<RecordFormat> {
+        if len == 0 || !len.is_multiple_of(RECORD_WORD_LEN) || len > MAX_CUSTOM_RECORD_LEN {
             return None;
         }
-        Some(RecordFormat(Self::OWN | (len / WORD - 1) as u8))
+        Some(RecordFormat(Self::OWN | (len / RECORD_WORD_LEN - 1) as u8))
     }
     /// Returns whether the records are a program's own.
-    pub const fn is_own(self) -> bool {
+    pub const fn is_custom(self) -> bool {
         self.0 & Self::OWN != 0
     }
     /// Returns the format as it is on the wire.
@@ -58,20 +58,20 @@ impl RecordFormat {
         self.0
     }
     /// Returns the format that has the fields of both.
-    pub const fn and(self, other: RecordFormat) -> RecordFormat {
+    pub const fn union(self, other: RecordFormat) -> RecordFormat {
         RecordFormat(self.0 | other.0)
     }
     /// Returns whether the records are Weir's and all of `other` is set.
-    pub const fn has(self, other: RecordFormat) -> bool {
-        !self.is_own() && self.0 & other.0 == other.0
+    pub const fn contains(self, other: RecordFormat) -> bool {
+        !self.is_custom() && self.0 & other.0 == other.0
     }
     /// Returns length of a record in bytes.
     pub const fn record_len(self) -> usize {
-        if self.is_own() {
-            WORD * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
+        if self.is_custom() {
+            RECORD_WORD_LEN * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
         } else {
-            let ids = if self.has(Self::LINK) { LINK_LEN } else { 0 };
-            let queue = if self.has(Self::QUEUE) { QUEUE_LEN } else { 0 };
+            let ids = if self.contains(Self::LINK) { LINK_FIELD_LEN } else { 0 };
+            let queue = if self.contains(Self::QUEUE) { QUEUE_FIELD_LEN } else { 0 };
             ids + queue + INT_RECORD_LEN
         }
     }
@@ -103,7 +103,7 @@ impl IntRecord {
     const TX_MASK: u32 = (1 << 20) - 1;
 
     /// From plain units as a switch does it: counters wrap, the queue saturates.
-    pub fn from_plain(rate: RateCode, ticks: u64, tx: Bytes, queue: Bytes) -> IntRecord {
+    pub fn from_counters(rate: RateCode, ticks: u64, tx: Bytes, queue: Bytes) -> IntRecord {
         IntRecord {
             rate,
             timestamp: (ticks & u64::from(Self::TIMESTAMP_MASK)) as u32,
@@ -153,7 +153,7 @@ mod tests {
         };
         assert_eq!(record.pack(), 0x2123_4560_1e84_09c4);
         assert_eq!(IntRecord::unpack(0x2123_4560_1e84_09c4), record);
-        let plain = IntRecord::from_plain(
+        let plain = IntRecord::from_counters(
             RateCode::from_bits(2),
             0x12_3456,
             Bytes::new(1_000_000),
@@ -180,19 +180,19 @@ mod tests {
     #[test]
     fn queue_saturates_and_counters_wrap() {
         let rate = RateCode::from_bits(12);
-        let record = IntRecord::from_plain(rate, 1 << 24, Bytes::new(1 << 27), Bytes::new(1 << 40));
+        let record = IntRecord::from_counters(rate, 1 << 24, Bytes::new(1 << 27), Bytes::new(1 << 40));
         assert_eq!((record.timestamp, record.tx_units, record.queue_units), (0, 0, u16::MAX));
     }
 
     #[test]
     fn own_records_say_their_length() {
         let lengths: Vec<usize> =
-            (0..80).filter_map(|len| Some(RecordFormat::own(len)?.record_len())).collect();
+            (0..80).filter_map(|len| Some(RecordFormat::custom(len)?.record_len())).collect();
         assert_eq!(lengths, (1..=16).map(|words| 4 * words).collect::<Vec<_>>());
         for bits in 0..=u8::MAX {
             let format = RecordFormat::from_bits(bits);
             assert_eq!(RecordFormat::from_bits(format.bits()), format);
-            assert!(format.record_len() >= 4 && !(format.is_own() && format.has(RecordFormat::LINK)));
+            assert!(format.record_len() >= 4 && !(format.is_custom() && format.contains(RecordFormat::LINK)));
         }
     }
 

@@ -1,4 +1,4 @@
-use super::{IPV4_LEN, internet_checksum, put};
+use super::{IPV4_LEN, internet_checksum, write_at};
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
@@ -57,11 +57,11 @@ impl<'a> Ipv4View<'a> {
         let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;
         match header[0] {
             0x45 => {}
-            byte if byte >> 4 == 4 => return Err(DropReason::IpHeader),
+            byte if byte >> 4 == 4 => return Err(DropReason::BadIpHeader),
             _ => return Err(DropReason::NotIpv4),
         }
         if internet_checksum(header) != 0 {
-            return Err(DropReason::IpChecksum);
+            return Err(DropReason::BadIpChecksum);
         }
         let view = Ipv4View { header, payload };
         if view.word(6) & FRAGMENT_BITS != 0 {
@@ -144,16 +144,16 @@ impl Ipv4Repr {
     pub fn emit(&self, out: &mut [u8; IPV4_LEN]) {
         out[0] = 0x45;
         out[1] = self.dscp << 2 | self.ecn as u8;
-        put(out, 2, self.payload_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
+        write_at(out, 2, self.payload_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
         // Identification 0: it is for fragments only (RFC 6864 §4.1).
-        put(out, 4, [0, 0]);
-        put(out, 6, DONT_FRAGMENT.to_be_bytes());
+        write_at(out, 4, [0, 0]);
+        write_at(out, 6, DONT_FRAGMENT.to_be_bytes());
         out[8] = INITIAL_TTL;
         out[9] = PROTOCOL_UDP;
-        put(out, 10, [0, 0]);
-        put(out, 12, self.source.octets());
-        put(out, 16, self.destination.octets());
+        write_at(out, 10, [0, 0]);
+        write_at(out, 12, self.source.octets());
+        write_at(out, 16, self.destination.octets());
         let sum = internet_checksum(out);
-        put(out, 10, sum.to_be_bytes());
+        write_at(out, 10, sum.to_be_bytes());
     }
 }

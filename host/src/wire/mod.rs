@@ -16,10 +16,12 @@ pub use checksum::internet_checksum;
 pub use ethernet::{ETHERTYPE_IPV4, EthernetRepr, EthernetView, MacAddr};
 pub use frame::{Direction, FrameRepr, FrameView};
 pub(crate) use frame::{patch_data, patch_format, patch_grant};
-pub use int::{INT_RECORD_LEN, IntRecord, MAX_OWN_RECORD_LEN, MAX_RECORD_LEN, QUEUE_LEN, RecordFormat};
+pub use int::{
+    INT_RECORD_LEN, IntRecord, MAX_CUSTOM_RECORD_LEN, MAX_RECORD_LEN, QUEUE_FIELD_LEN, RecordFormat,
+};
 pub use ipv4::{Ecn, INITIAL_TTL, Ipv4Repr, Ipv4View, PROTOCOL_UDP};
 pub use udp::{UdpRepr, UdpView};
-pub use weir::{Flags, Kind, WeirRepr, WeirView};
+pub use weir::{Flags, PacketKind, WeirRepr, WeirView};
 pub use weir_units::RateCode;
 
 use std::net::Ipv4Addr;
@@ -45,32 +47,35 @@ pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
 /// Most telemetry records in a packet.
 pub const MAX_HOPS: usize = 8;
 /// Longest head a host writes: all headers and all records.
-pub const MAX_HEAD: usize = HEADERS_LEN + MAX_HOPS * MAX_OWN_RECORD_LEN;
+pub const MAX_HEADER_LEN: usize = HEADERS_LEN + MAX_HOPS * MAX_CUSTOM_RECORD_LEN;
 /// Length of what precedes the senders in a list (Dart's look-ahead): their number, and that of the incast.
-pub const LIST_HEAD: usize = 6;
+pub const LIST_HEADER_LEN: usize = 6;
 /// Most senders that a packet lists: a list fits where records would be. Longer lists take several packets.
-pub const MAX_LISTED: usize = (MAX_HOPS * INT_RECORD_LEN - LIST_HEAD) / LISTED_LEN;
+pub const MAX_LIST_ENTRIES: usize = (MAX_HOPS * INT_RECORD_LEN - LIST_HEADER_LEN) / LIST_ENTRY_LEN;
 /// Length of a listed sender, the low bits of its address.
-pub const LISTED_LEN: usize = 2;
+pub const LIST_ENTRY_LEN: usize = 2;
 
 /// Writes a field at this place of a header, which has room for it. (`copy_from_slice` calls `memcpy` even for two bytes.)
 #[inline(always)]
-fn put<const LEN: usize>(header: &mut [u8], at: usize, field: [u8; LEN]) {
+fn write_at<const LEN: usize>(header: &mut [u8], at: usize, field: [u8; LEN]) {
     if let Some(room) = header.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *room = field;
     }
 }
 
 /// Returns how many senders a message of `size` bytes can list in packets with `payload` bytes.
-pub fn list_room(size: u64, payload: u64) -> u64 {
-    let room = |len: u64| (len.saturating_sub(LIST_HEAD as u64) / LISTED_LEN as u64).min(MAX_LISTED as u64);
+pub fn max_announced(size: u64, payload: u64) -> u64 {
+    let room = |len: u64| {
+        (len.saturating_sub(LIST_HEADER_LEN as u64) / LIST_ENTRY_LEN as u64).min(MAX_LIST_ENTRIES as u64)
+    };
     (size / payload).saturating_mul(room(payload)).saturating_add(room(size % payload))
 }
 
 /// Returns how many senders a message can list in any case, however much room its scheme leaves for records.
-pub fn least_list_room(size: u64, mtu: u64) -> u64 {
-    let reserves = (0..=MAX_OWN_RECORD_LEN).step_by(int::WORD).map(|len| HEADERS_LEN + MAX_HOPS * len);
+pub fn min_max_announced(size: u64, mtu: u64) -> u64 {
+    let reserves =
+        (0..=MAX_CUSTOM_RECORD_LEN).step_by(int::RECORD_WORD_LEN).map(|len| HEADERS_LEN + MAX_HOPS * len);
     let payloads =
         reserves.filter_map(|reserve| mtu.checked_sub(reserve as u64)).filter(|&payload| payload > 0);
-    payloads.map(|payload| list_room(size, payload)).min().unwrap_or(0)
+    payloads.map(|payload| max_announced(size, payload)).min().unwrap_or(0)
 }

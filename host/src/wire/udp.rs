@@ -1,4 +1,4 @@
-use super::{UDP_LEN, put};
+use super::{UDP_LEN, write_at};
 
 /// A UDP datagram's bytes, at least as long as its header.
 #[derive(Clone, Copy, Debug)]
@@ -8,7 +8,7 @@ pub struct UdpView<'a> {
 }
 
 impl<'a> UdpView<'a> {
-    /// `None` if `bytes` are shorter than the header.
+    /// `Open` if `bytes` are shorter than the header.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (header, payload) = bytes.split_first_chunk()?;
         Some(UdpView { header, payload })
@@ -52,9 +52,9 @@ impl UdpRepr {
     }
     /// Writes the header.
     pub fn emit(&self, out: &mut [u8; UDP_LEN]) {
-        put(out, 0, self.source.to_be_bytes());
-        put(out, 2, self.destination.to_be_bytes());
-        put(out, 4, self.length.to_be_bytes());
-        put(out, 6, [0, 0]);
+        write_at(out, 0, self.source.to_be_bytes());
+        write_at(out, 2, self.destination.to_be_bytes());
+        write_at(out, 4, self.length.to_be_bytes());
+        write_at(out, 6, [0, 0]);
     }
 }

@@ -1,10 +1,10 @@
-use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN, put};
+use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN, write_at};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
 /// The kinds of packets.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
-pub enum Kind {
+pub enum PacketKind {
     /// Payload of a message.
     Data = 0,
     /// Everything before `seq` arrived.
@@ -23,22 +23,22 @@ pub enum Kind {
     Policy = 7,
 }
 
-impl Kind {
+impl PacketKind {
     /// All kinds, by number.
-    pub const ALL: [Kind; 8] = [
-        Kind::Data,
-        Kind::Ack,
-        Kind::Nack,
-        Kind::Cnp,
-        Kind::Probe,
-        Kind::ProbeReply,
-        Kind::Rate,
-        Kind::Policy,
+    pub const ALL: [PacketKind; 8] = [
+        PacketKind::Data,
+        PacketKind::Ack,
+        PacketKind::Nack,
+        PacketKind::Cnp,
+        PacketKind::Probe,
+        PacketKind::ProbeReply,
+        PacketKind::Rate,
+        PacketKind::Policy,
     ];
 
     /// From its number.
-    pub fn from_number(number: u8) -> Option<Kind> {
-        Kind::ALL.get(usize::from(number)).copied()
+    pub fn from_number(number: u8) -> Option<PacketKind> {
+        PacketKind::ALL.get(usize::from(number)).copied()
     }
 }
 
@@ -91,7 +91,7 @@ impl BitOrAssign for Flags {
 pub struct WeirView<'a> {
     header: &'a [u8; WEIR_LEN],
     payload: &'a [u8],
-    kind: Kind,
+    kind: PacketKind,
 }
 
 impl<'a> WeirView<'a> {
@@ -106,21 +106,21 @@ impl<'a> WeirView<'a> {
         if header[0] >> 4 != VERSION {
             return Err(DropReason::BadVersion);
         }
-        let kind = Kind::from_number(header[0] & 0xf).ok_or(DropReason::BadKind)?;
+        let kind = PacketKind::from_number(header[0] & 0xf).ok_or(DropReason::BadKind)?;
         let view = WeirView { header, payload, kind };
         if usize::from(view.int_hops()) > MAX_HOPS {
             return Err(DropReason::TooManyHops);
         }
         Ok(view)
     }
-    fn half(&self, at: usize) -> u16 {
+    fn u16_at(&self, at: usize) -> u16 {
         u16::from_be_bytes([self.header[at], self.header[at + 1]])
     }
-    fn word(&self, at: usize) -> u32 {
+    fn u32_at(&self, at: usize) -> u32 {
         u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
     }
     /// Returns what the packet is.
-    pub fn kind(&self) -> Kind {
+    pub fn kind(&self) -> PacketKind {
         self.kind
     }
     /// Flags.
@@ -141,7 +141,7 @@ impl<'a> WeirView<'a> {
     }
     /// Returns flows at the receiver.
     pub fn concurrency(&self) -> u16 {
-        self.half(4)
+        self.u16_at(4)
     }
     /// Telemetry records behind the header.
     pub fn int_hops(&self) -> u8 {
@@ -149,23 +149,23 @@ impl<'a> WeirView<'a> {
     }
     /// XOR of the switch ids on the path.
     pub fn path_id(&self) -> u16 {
-        self.half(6) & 0xfff
+        self.u16_at(6) & 0xfff
     }
     /// Message id.
     pub fn message(&self) -> u32 {
-        self.word(8)
+        self.u32_at(8)
     }
     /// Offset, modulo 2^32.
     pub fn seq(&self) -> u32 {
-        self.word(12)
+        self.u32_at(12)
     }
     /// Sender's clock.
     pub fn stamp(&self) -> u32 {
-        self.word(16)
+        self.u32_at(16)
     }
     /// Grant.
     pub fn grant(&self) -> u32 {
-        self.word(20)
+        self.u32_at(20)
     }
     /// Returns what follows the header and is not virtual: telemetry records, then payload.
     pub fn payload(&self) -> &'a [u8] {
@@ -177,7 +177,7 @@ impl<'a> WeirView<'a> {
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeirRepr {
     /// The kind of packet.
-    pub kind: Kind,
+    pub kind: PacketKind,
     /// Flags.
     pub flags: Flags,
     /// Deflections left, 4 bits.
@@ -197,26 +197,26 @@ pub struct WeirRepr {
     /// DATA: offset of the first payload byte; ACK: next byte expected; modulo 2^32.
     pub seq: u32,
     /// Sender's clock in ns, modulo 2^32; echoed.
-    pub stamp: u32,
+    pub timestamp: u32,
     /// Grant.
     pub grant: u32,
 }
 
 impl WeirRepr {
     /// Of that kind, and all else zero.
-    pub const fn of(kind: Kind) -> Self {
+    pub const fn of(kind: PacketKind) -> Self {
         WeirRepr {
             kind,
             flags: Flags::NONE,
             tokens: 0,
             subflow: 0,
-            format: RecordFormat::ENTRY,
+            format: RecordFormat::BASE,
             concurrency: 0,
             int_hops: 0,
             path_id: 0,
             message: 0,
             seq: 0,
-            stamp: 0,
+            timestamp: 0,
             grant: 0,
         }
     }
@@ -234,7 +234,7 @@ impl WeirRepr {
             path_id: view.path_id(),
             message: view.message(),
             seq: view.seq(),
-            stamp: view.stamp(),
+            timestamp: view.stamp(),
             grant: view.grant(),
         }
     }
@@ -244,11 +244,11 @@ impl WeirRepr {
         out[1] = self.flags.0;
         out[2] = self.tokens << 4 | self.subflow & 0xf;
         out[3] = self.format.bits();
-        put(out, 4, self.concurrency.to_be_bytes());
-        put(out, 6, (u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
-        put(out, 8, self.message.to_be_bytes());
-        put(out, 12, self.seq.to_be_bytes());
-        put(out, 16, self.stamp.to_be_bytes());
-        put(out, 20, self.grant.to_be_bytes());
+        write_at(out, 4, self.concurrency.to_be_bytes());
+        write_at(out, 6, (u16::from(self.int_hops) << 12 | self.path_id & 0xfff).to_be_bytes());
+        write_at(out, 8, self.message.to_be_bytes());
+        write_at(out, 12, self.seq.to_be_bytes());
+        write_at(out, 16, self.timestamp.to_be_bytes());
+        write_at(out, 20, self.grant.to_be_bytes());
     }
 }

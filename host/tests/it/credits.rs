@@ -2,13 +2,13 @@
 
 use crate::variants::scheme;
 use weir_host::DropReason;
-use weir_host::law::PortLaw;
+use weir_host::port_algorithm::PortAlgorithm;
 use weir_host::scheme::{Credit, DataEvent, Receiver};
-use weir_host::telemetry::{Telemetry, TelemetryChecks};
-use weir_host::wire::{Flags, FrameRepr, Kind};
-use weir_testkit::frames::{drain, from_peer, give, host, open, take};
+use weir_host::telemetry::{Telemetry, TelemetryCounters};
+use weir_host::wire::{Flags, FrameRepr, PacketKind};
+use weir_testkit::frames::{deliver, drain, from_peer, host, open, poll_transmit};
 use weir_testkit::net::{RATE, addr};
-use weir_testkit::probe::params;
+use weir_testkit::sender_harness::params;
 use weir_units::{Bytes, Time};
 
 const T: Time = Time::from_us(12);
@@ -18,9 +18,9 @@ const T: Time = Time::from_us(12);
 fn a_packet_per_credit() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
     open(&mut host, Time::ZERO, 7, 1_000_000);
-    let request = take(&mut host, Time::ZERO).expect("it asks");
-    assert_eq!((request.weir.kind, request.weir.message, request.payload_len), (Kind::Probe, 7, 0));
-    assert!(take(&mut host, Time::from_us(50)).is_none(), "and waits");
+    let request = poll_transmit(&mut host, Time::ZERO).expect("it asks");
+    assert_eq!((request.weir.kind, request.weir.message, request.payload_len), (PacketKind::Probe, 7, 0));
+    assert!(poll_transmit(&mut host, Time::from_us(50)).is_none(), "and waits");
     let mut now = Time::from_us(60);
     for (number, answered) in [
         (5, true),
@@ -33,11 +33,11 @@ fn a_packet_per_credit() {
         (901, true),
     ] {
         now += Time::from_us(1);
-        give(&mut host, now, &from_peer(Kind::ProbeReply, 7, number), &[]);
-        let data = take(&mut host, now);
+        deliver(&mut host, now, &from_peer(PacketKind::ProbeReply, 7, number), &[]);
+        let data = poll_transmit(&mut host, now);
         assert_eq!(
             data.map(|data| (data.weir.kind, data.weir.grant)),
-            answered.then_some((Kind::Data, number))
+            answered.then_some((PacketKind::Data, number))
         );
     }
     let stats = host.stats();
@@ -50,12 +50,17 @@ fn forged_credits_do_little() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
     open(&mut host, Time::ZERO, 7, 1_000_000);
     drain(&mut host, Time::ZERO);
-    give(&mut host, Time::ZERO, &FrameRepr { source: addr(5), ..from_peer(Kind::ProbeReply, 7, 1) }, &[]);
+    deliver(
+        &mut host,
+        Time::ZERO,
+        &FrameRepr { source: addr(5), ..from_peer(PacketKind::ProbeReply, 7, 1) },
+        &[],
+    );
     assert_eq!(host.stats().drops.get(DropReason::WrongPeer), 1);
-    give(&mut host, Time::ZERO, &from_peer(Kind::ProbeReply, 8, 1), &[]);
+    deliver(&mut host, Time::ZERO, &from_peer(PacketKind::ProbeReply, 8, 1), &[]);
     assert_eq!(host.stats().stale_feedback, 1);
     for number in 1..=1_000 {
-        give(&mut host, Time::ZERO, &from_peer(Kind::ProbeReply, 7, number), &[]);
+        deliver(&mut host, Time::ZERO, &from_peer(PacketKind::ProbeReply, 7, number), &[]);
     }
     let (sent, _) = drain(&mut host, Time::ZERO);
     assert_eq!(sent.len(), 64);
@@ -70,8 +75,8 @@ fn silence_leads_to_another_request() {
     for round in 0..3 {
         let due = host.next_wakeup().expect("a timeout");
         host.wakeup(due);
-        let again = take(&mut host, due).unwrap_or_else(|| panic!("round {round}"));
-        assert_eq!(again.weir.kind, Kind::Probe);
+        let again = poll_transmit(&mut host, due).unwrap_or_else(|| panic!("round {round}"));
+        assert_eq!(again.weir.kind, PacketKind::Probe);
     }
 }
 
@@ -79,12 +84,12 @@ fn silence_leads_to_another_request() {
 #[test]
 fn the_receiver_credits_until_the_end() {
     let mut host = host(&scheme("expresspass", &[]), |_| {});
-    give(&mut host, Time::ZERO, &from_peer(Kind::Probe, 1, 0), &[]);
+    deliver(&mut host, Time::ZERO, &from_peer(PacketKind::Probe, 1, 0), &[]);
     let mut now = Time::ZERO;
     let mut numbers = Vec::new();
     while now < Time::from_us(20) {
-        while let Some(frame) = take(&mut host, now) {
-            assert_eq!((frame.weir.kind, frame.weir.message), (Kind::ProbeReply, 1));
+        while let Some(frame) = poll_transmit(&mut host, now) {
+            assert_eq!((frame.weir.kind, frame.weir.message), (PacketKind::ProbeReply, 1));
             numbers.push(frame.weir.seq);
         }
         now = host.next_wakeup().expect("the next credit");
@@ -93,14 +98,14 @@ fn the_receiver_credits_until_the_end() {
     // Half of one in 132 ns.
     assert!((70..=82).contains(&numbers.len()), "{}", numbers.len());
     assert!(numbers.is_sorted_by(|a, b| a < b));
-    let mut last = from_peer(Kind::Data, 1, 0);
+    let mut last = from_peer(PacketKind::Data, 1, 0);
     last.weir.flags = Flags::START | Flags::END;
-    give(&mut host, now, &last, &[]);
+    deliver(&mut host, now, &last, &[]);
     drain(&mut host, now);
     assert_eq!(host.next_wakeup(), None, "no more credits");
-    give(&mut host, now, &from_peer(Kind::Probe, 1, 0), &[]);
-    let told = take(&mut host, now).expect("an answer");
-    assert_eq!((told.weir.kind, told.weir.seq), (Kind::Ack, 1000));
+    deliver(&mut host, now, &from_peer(PacketKind::Probe, 1, 0), &[]);
+    let told = poll_transmit(&mut host, now).expect("an answer");
+    assert_eq!((told.weir.kind, told.weir.seq), (PacketKind::Ack, 1000));
 }
 
 struct Fed(Box<dyn Receiver>, Time);
@@ -109,7 +114,7 @@ impl Fed {
     /// The gap to the next credit, over the least, and its number.
     fn credit(&mut self, begins: bool) -> (f64, Option<u32>) {
         let Credit { number, next } = self.0.credit(self.1, 0, begins).expect("there are credits");
-        let Some(PortLaw::Credits(law)) = scheme("expresspass", &[]).port_law(T) else {
+        let Some(PortAlgorithm::Credits(law)) = scheme("expresspass", &[]).port_algorithm(T) else {
             panic!("credits' law")
         };
         ((next - self.1).as_secs_f64() / law.interval(RATE).as_secs_f64(), number)
@@ -131,7 +136,7 @@ impl Fed {
             path_id: 0,
             telemetry: &Telemetry::EMPTY,
         };
-        self.0.on_data(&data, &mut TelemetryChecks::default());
+        self.0.on_data(&data, &mut TelemetryCounters::default());
     }
 }
 
@@ -161,8 +166,8 @@ fn the_feedback_law() {
         fed.data(number);
     }
     let came = 2.0 * 0.132 / 12.0;
-    let least = 0.132 / 12.0;
-    let first = f64::max(came * (1.0 + 0.25 * 0.125), least);
+    let min = 0.132 / 12.0;
+    let first = f64::max(came * (1.0 + 0.25 * 0.125), min);
     near(fed.credit(false), first);
     // Of the next 7 again 4 were lost; what came would be more, but loss never raises a rate.
     fed.1 += Time::from_us(12);

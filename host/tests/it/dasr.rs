@@ -2,10 +2,10 @@
 
 use crate::variants::scheme;
 use std::net::Ipv4Addr;
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, least_list_room};
+use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind, min_max_announced};
 use weir_host::{Announcement, DropReason, Host, HostConfig};
-use weir_testkit::frames::{from_peer, give, host, take};
-use weir_testkit::net::{BASE_RTT, DELAY, Frame, Net, RATE, addr};
+use weir_testkit::frames::{deliver, from_peer, host, poll_transmit};
+use weir_testkit::net::{BASE_RTT, DELAY, Frame, RATE, TestNetwork, addr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn us(us: u64) -> Time {
@@ -17,18 +17,18 @@ fn receiver() -> Host {
 }
 
 fn data(from: usize, message: u32, seq: u32, flags: Flags) -> FrameRepr {
-    let mut repr = FrameRepr { source: addr(from), ..from_peer(Kind::Data, message, seq) };
+    let mut repr = FrameRepr { source: addr(from), ..from_peer(PacketKind::Data, message, seq) };
     repr.weir.flags = flags;
     repr
 }
 
 /// Returns the content of the receiver's answer: n, whether it echoes the mark, and the number of CNPs.
 fn answer(host: &mut Host, now: Time, repr: &FrameRepr) -> (u16, bool, usize) {
-    give(host, now, repr, &[]);
+    deliver(host, now, repr, &[]);
     let (mut n, mut echo, mut cnps) = (0, false, 0);
-    while let Some(frame) = take(host, now) {
+    while let Some(frame) = poll_transmit(host, now) {
         match frame.weir.kind {
-            Kind::Cnp => cnps += 1,
+            PacketKind::Cnp => cnps += 1,
             _ => (n, echo) = (frame.weir.concurrency, frame.weir.flags.has(Flags::ECN_ECHO)),
         }
     }
@@ -82,12 +82,12 @@ fn the_dead_are_not_counted() {
 #[test]
 fn at_most_1024_senders_are_counted() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
-    let mut most = 0;
+    let mut max = 0;
     for sender in 0..3_000u32 {
         let repr = FrameRepr { source: (0x0b00_0000 + sender).into(), ..data(1, sender, 0, Flags::START) };
-        most = most.max(n(&mut host, t, &repr));
+        max = max.max(n(&mut host, t, &repr));
     }
-    assert_eq!(most, 1_024);
+    assert_eq!(max, 1_024);
 }
 
 /// Packets at a share of line rate for `windows` round trips, marked or not; the last answer.
@@ -163,7 +163,7 @@ fn a_queue_at_the_receiver_is_drained_on_request() {
 /// arrival, exactly at half of line rate.
 #[test]
 fn one_round_trip_to_the_fair_share() {
-    let mut net = Net::star(3, &scheme("dasr", &[]));
+    let mut net = TestNetwork::star(3, &scheme("dasr", &[]));
     let first = net.open(0, 2, None);
     net.run_until(us(300));
     assert_eq!(net.flow(0, first).rate, RATE);
@@ -186,20 +186,20 @@ fn the_smaller_of_share_and_dcqcn_holds() {
     let mut host = host(&scheme("dasr", &[]), |_| {});
     let flow = weir_testkit::frames::open(&mut host, Time::ZERO, 7, 10_000_000);
     let (_, now) = weir_testkit::frames::drain(&mut host, Time::ZERO);
-    let mut ack = from_peer(Kind::Ack, 7, 1000);
+    let mut ack = from_peer(PacketKind::Ack, 7, 1000);
     let kbps = |rate: Bandwidth| (rate.as_bps() / 1_000) as u32;
     (ack.weir.concurrency, ack.weir.grant) = (4, kbps(RATE / 4));
-    give(&mut host, now, &ack, &[]);
+    deliver(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 4);
-    give(&mut host, now, &from_peer(Kind::Cnp, 7, 0), &[]);
+    deliver(&mut host, now, &from_peer(PacketKind::Cnp, 7, 0), &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 4, "DCQCN is at a half");
     (ack.weir.concurrency, ack.weir.grant) = (1, kbps(RATE));
-    give(&mut host, now, &ack, &[]);
+    deliver(&mut host, now, &ack, &[]);
     assert_eq!(host.flow(flow).unwrap().rate, RATE / 2);
     // Of a faster receiver, and of one with another scheme, where the field is a path: neither is a cap.
     for (concurrency, grant) in [(1, kbps(RATE * 4)), (0, 0x123), (0, 0), (2, 0)] {
         (ack.weir.concurrency, ack.weir.grant) = (concurrency, grant);
-        give(&mut host, now, &ack, &[]);
+        deliver(&mut host, now, &ack, &[]);
         assert_eq!(host.flow(flow).unwrap().rate, RATE / 2, "n {concurrency}, grant {grant}");
     }
 }
@@ -213,8 +213,8 @@ fn the_share_is_of_the_receivers_line() {
     {
         let mut host = host(&scheme("dasr", &[]), |config: &mut HostConfig| config.nic_rate = rate);
         for (sender, share) in (1..).zip(shares) {
-            give(&mut host, us(1), &data(sender, 1, 0, Flags::START), &[]);
-            let ack = take(&mut host, us(1)).unwrap().weir;
+            deliver(&mut host, us(1), &data(sender, 1, 0, Flags::START), &[]);
+            let ack = poll_transmit(&mut host, us(1)).unwrap().weir;
             assert_eq!((ack.concurrency, ack.grant), (sender as u16, share), "{rate}");
         }
     }
@@ -232,10 +232,10 @@ fn announced_senders_count_at_once() {
         let start = data(1, 1, 0, Flags::START);
         let frame = listing(start, 0, &[addr(1), addr(2), addr(3)]);
         host.receive(t, &frame.head, frame.payload);
-        let mut seen = vec![take(&mut host, t).unwrap().weir.concurrency];
+        let mut seen = vec![poll_transmit(&mut host, t).unwrap().weir.concurrency];
         // Again, as a repetition: nothing is counted twice.
         host.receive(t, &frame.head, frame.payload);
-        assert_eq!(take(&mut host, t).unwrap().weir.concurrency, seen[0]);
+        assert_eq!(poll_transmit(&mut host, t).unwrap().weir.concurrency, seen[0]);
         seen.push(n(&mut host, t, &data(9, 1, 1000, Flags::NONE)));
         seen.push(n(&mut host, t, &data(2, 1, 0, Flags::START)));
         seen.push(n(&mut host, t, &data(2, 1, 1000, Flags::END)));
@@ -264,7 +264,7 @@ fn announce(host: &mut Host, now: Time, from: Ipv4Addr, listed: &[Ipv4Addr]) -> 
 /// The answer to a frame.
 fn n_of(host: &mut Host, now: Time, frame: &Frame) -> u16 {
     host.receive(now, &frame.head, frame.payload);
-    take(host, now).unwrap().weir.concurrency
+    poll_transmit(host, now).unwrap().weir.concurrency
 }
 
 /// Each message of an incast lists all senders. The list that comes first counts; one that comes late does not add a
@@ -299,7 +299,7 @@ fn a_long_list_takes_several_packets() {
     assert_eq!(n_of(&mut host, t, &second), 40, "again");
     let ahead = listing(from(5000, Flags::NONE), 2, &[addr(1)]);
     host.receive(t, &ahead.head, ahead.payload);
-    assert_eq!(take(&mut host, t).unwrap().weir.kind, Kind::Nack, "it is not in order");
+    assert_eq!(poll_transmit(&mut host, t).unwrap().weir.kind, PacketKind::Nack, "it is not in order");
     assert_eq!(n(&mut host, t, &from(2000, Flags::NONE)), 40);
 }
 
@@ -379,14 +379,14 @@ fn a_silent_sender_that_is_announced_and_ends_is_counted_once() {
 #[test]
 fn announcements_are_bounded_and_leave_room() {
     let (mut host, t) = (receiver(), Time::from_ms(1));
-    let mut most = 0;
+    let mut max = 0;
     for first in (0..3_000u32).step_by(29) {
         let listed: Vec<_> = (first..first + 29).map(|low| Ipv4Addr::from(0x0a00_1000 + low)).collect();
         let source = Ipv4Addr::from(0x0a00_8000 + first);
-        most = most.max(announce(&mut host, t, source, &listed));
+        max = max.max(announce(&mut host, t, source, &listed));
     }
-    assert!((1_024..1_024 + 3_000 / 29 + 2).contains(&most), "{most}");
-    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), most + 1);
+    assert!((1_024..1_024 + 3_000 / 29 + 2).contains(&max), "{max}");
+    assert_eq!(n(&mut host, t, &data(9, 1, 0, Flags::START)), max + 1);
 }
 
 /// A list that is not whole is refused with its packet.
@@ -408,7 +408,7 @@ fn broken_lists_are_refused() {
 /// line rate though only one of four senders has started.
 #[test]
 fn a_list_arrives_and_the_long_flow_slows_down() {
-    let mut net = Net::star(6, &scheme("dasr", &[]));
+    let mut net = TestNetwork::star(6, &scheme("dasr", &[]));
     let long = net.open(0, 5, None);
     net.run_until(us(100));
     let announcement = Announcement { incast: 1, senders: (1..5).map(addr).collect() };
@@ -427,7 +427,7 @@ fn a_list_arrives_and_the_long_flow_slows_down() {
 /// Host to host: a list of a hundred takes four packets; the last has no room to spare.
 #[test]
 fn a_list_of_a_hundred_travels_in_four_packets() {
-    let mut net = Net::star(3, &scheme("dasr", &[]));
+    let mut net = TestNetwork::star(3, &scheme("dasr", &[]));
     let long = net.open(0, 2, None);
     net.run_until(us(100));
     let senders = (1..=100).map(|host| Ipv4Addr::new(10, 0, 9, host)).collect();
@@ -444,7 +444,7 @@ fn a_list_of_a_hundred_travels_in_four_packets() {
 /// Whatever a scheme's packets have for payload, a list of this length fits.
 #[test]
 fn the_least_room_for_a_list() {
-    let rooms = [100, 1_460, 2_000, 8_000].map(|size| least_list_room(size, 1_518));
+    let rooms = [100, 1_460, 2_000, 8_000].map(|size| min_max_announced(size, 1_518));
     assert_eq!(rooms, [29, 30, 58, 174]);
-    assert_eq!(least_list_room(8_000, 60), 0, "no room for headers");
+    assert_eq!(min_max_announced(8_000, 60), 0, "no room for headers");
 }

@@ -8,28 +8,29 @@ use rand_pcg::Pcg64Mcg;
 use std::sync::Arc;
 use weir_host::FlowId;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Flags, Kind, MAX_HOPS, RecordFormat};
+use weir_host::wire::{Flags, MAX_HOPS, PacketKind, RecordFormat};
 use weir_testkit::frames::from_peer;
-use weir_testkit::net::{Faults, Net, RATE, addr, rebuild};
+use weir_testkit::net::{Faults, RATE, TestNetwork, addr, rebuild};
 use weir_units::{Bandwidth, Time};
 
 const RECEIVER: usize = 2;
 /// The feedback that a sender may believe: all kinds, except that bytes arrived which did not. (Such a forgery stalls the
 /// flow; only a signature could tell it from the truth.)
-const FEEDBACK: [Kind; 5] = [Kind::Ack, Kind::Nack, Kind::Cnp, Kind::ProbeReply, Kind::Rate];
+const FEEDBACK: [PacketKind; 5] =
+    [PacketKind::Ack, PacketKind::Nack, PacketKind::Cnp, PacketKind::ProbeReply, PacketKind::Rate];
 
 /// Milliseconds in a row with fair shares of a busy link after which a scheme has recovered.
 const STEADY: usize = 5;
 
 /// Two flows into one port.
 struct Pair {
-    net: Net,
+    net: TestNetwork,
     flows: [FlowId; 2],
 }
 
 impl Pair {
     fn new(scheme: &Arc<dyn SchemeConfig>) -> Pair {
-        let mut net = Net::star(3, scheme);
+        let mut net = TestNetwork::star(3, scheme);
         let flows = [0, 1].map(|host| net.open(host, RECEIVER, None));
         Pair { net, flows }
     }
@@ -57,7 +58,7 @@ impl Pair {
         repr.weir.concurrency = [0, 1, 1000, u16::MAX][rng.random_range(0..4usize)];
         repr.weir.grant = [0, 1, 1_000_000, u32::MAX, rng.next_u32()][rng.random_range(0..5usize)];
         repr.weir.path_id = rng.next_u32() as u16 & 0xfff;
-        repr.weir.stamp = rng.next_u32();
+        repr.weir.timestamp = rng.next_u32();
         repr.weir.format = RecordFormat::from_bits(rng.next_u32() as u8);
         let len = rng.random_range(0..=MAX_HOPS) * repr.weir.format.record_len();
         let records: Vec<u8> = (0..len).map(|_| rng.next_u32() as u8).collect();

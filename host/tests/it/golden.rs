@@ -5,10 +5,10 @@ use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
 use weir_host::telemetry::{Hop, Telemetry};
-use weir_host::wire::{IntRecord, Kind, RateCode, RecordFormat};
-use weir_testkit::frames::{drain, from_peer, give, host, open};
+use weir_host::wire::{IntRecord, PacketKind, RateCode, RecordFormat};
+use weir_testkit::frames::{deliver, drain, from_peer, host, open};
 use weir_testkit::net::{BASE_RTT, RATE};
-use weir_testkit::probe::{Probe, hop, params};
+use weir_testkit::sender_harness::{SenderHarness, hop, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// T of docs/algorithms/hpcc.md#worked-numbers and of HPCC's 320-host topology.
@@ -30,27 +30,27 @@ fn rate_and_window(decision: Decision) -> (u64, u64) {
 /// docs/algorithms/hpcc.md#worked-numbers, row 1: u 1.326797386, U 1.026699133.
 #[test]
 fn golden_row_1_a_full_link_with_a_queue() {
-    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
-    probe.commit(&[hop(100, 0, 0, 60_000)]);
-    let decision = probe.commit(&[hop(100, 1_000, 12_500, 50_000)]);
+    let mut probe = SenderHarness::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 60_000)]);
+    let decision = probe.ack_next_round(&[hop(100, 1_000, 12_500, 50_000)]);
     assert_eq!(rate_and_window(decision), (92_579_541_483, 141_646));
 }
 
 /// HPCC Alg. 1 takes the smaller of two queues, whichever came first: row 1 with a queue that grew.
 #[test]
 fn the_smaller_queue_counts() {
-    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
-    probe.commit(&[hop(100, 0, 0, 50_000)]);
-    let decision = probe.commit(&[hop(100, 1_000, 12_500, 60_000)]);
+    let mut probe = SenderHarness::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 50_000)]);
+    let decision = probe.ack_next_round(&[hop(100, 1_000, 12_500, 60_000)]);
     assert_eq!(rate_and_window(decision), (92_579_541_483, 141_646));
 }
 
 /// docs/algorithms/hpcc.md#worked-numbers, row 2: u 0.5, U 0.959150327.
 #[test]
 fn golden_row_2_a_half_used_link() {
-    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
-    probe.commit(&[hop(100, 0, 0, 0)]);
-    let decision = probe.commit(&[hop(100, 1_000, 6_250, 0)]);
+    let mut probe = SenderHarness::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 0)]);
+    let decision = probe.ack_next_round(&[hop(100, 1_000, 6_250, 0)]);
     assert_eq!(rate_and_window(decision), (99_095_996_593, 151_616));
 }
 
@@ -58,16 +58,16 @@ fn golden_row_2_a_half_used_link() {
 /// Gbit/s and a great queue bring Rc there exactly, an ACK of one whole T brings U to 0.5.
 #[test]
 fn golden_row_3_additive_increase_for_five_stages() {
-    let mut probe = Probe::new(&*golden("5", "10Gbps"), &params(gbps(100), T));
-    probe.commit(&[hop(100, 0, 0, 10_000_000)]);
-    let slow = probe.commit(&[hop(100, 12_240, 153_000, 10_000_000)]);
+    let mut probe = SenderHarness::new(&*golden("5", "10Gbps"), &params(gbps(100), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 10_000_000)]);
+    let slow = probe.ack_next_round(&[hop(100, 12_240, 153_000, 10_000_000)]);
     assert_eq!(slow.rate, gbps(10));
     probe.ack(&[hop(100, 24_480, 153_000 + 76_500, 0)]);
     let (mut at, mut tx) = (24_480, 153_000 + 76_500);
     let mut next = || {
         at += 1_000;
         tx += 6_250;
-        probe.commit(&[hop(100, at, tx, 0)])
+        probe.ack_next_round(&[hop(100, at, tx, 0)])
     };
     assert_eq!(rate_and_window(next()), (10_050_000_000, 15_376));
     for stage in 2..=5 {
@@ -82,9 +82,9 @@ fn golden_row_3_additive_increase_for_five_stages() {
 /// docs/algorithms/hpcc.md#worked-numbers, row 4: u and U 2.960784314.
 #[test]
 fn golden_row_4_a_whole_round_trip_of_congestion() {
-    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
-    probe.commit(&[hop(100, 0, 0, 300_000)]);
-    let decision = probe.commit(&[hop(100, 12_240, 153_000, 300_000)]);
+    let mut probe = SenderHarness::new(&*golden("0", "1Gbps"), &params(gbps(100), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 300_000)]);
+    let decision = probe.ack_next_round(&[hop(100, 12_240, 153_000, 300_000)]);
     assert_eq!(rate_and_window(decision), (32_136_092_715, 49_168));
 }
 
@@ -92,17 +92,17 @@ fn golden_row_4_a_whole_round_trip_of_congestion() {
 /// the NIC.
 #[test]
 fn golden_row_5_tau_is_clamped_to_t() {
-    let mut probe = Probe::new(&*golden("0", "1Gbps"), &params(gbps(50), T));
-    probe.commit(&[hop(100, 0, 0, 153_000)]);
-    let decision = probe.commit(&[hop(100, 24_480, 306_000, 153_000)]);
+    let mut probe = SenderHarness::new(&*golden("0", "1Gbps"), &params(gbps(50), T));
+    probe.ack_next_round(&[hop(100, 0, 0, 153_000)]);
+    let decision = probe.ack_next_round(&[hop(100, 24_480, 306_000, 153_000)]);
     assert_eq!(rate_and_window(decision), (23_800_000_000, 36_414));
 }
 
 /// A last hop at 100 Gbit/s with a queue of its own BDP, seen twice within `ticks`.
-fn congested(probe: &mut Probe, first: Hop) -> Decision {
+fn congested(probe: &mut SenderHarness, first: Hop) -> Decision {
     let last = |at, tx| hop(100, at, tx, 150_000);
-    probe.commit(&[first, last(0, 0)]);
-    probe.commit(&[Hop { at: 1_000, ..first }, last(1_000, 12_500)])
+    probe.ack_next_round(&[first, last(0, 0)]);
+    probe.ack_next_round(&[Hop { timestamp: 1_000, ..first }, last(1_000, 12_500)])
 }
 
 /// docs/algorithms/fncc.md#last-hop-congestion-speedup: 100 Gbit/s, T 12 us, N 4, beta 0.9 -> 33,750 B, directly
@@ -110,7 +110,7 @@ fn congested(probe: &mut Probe, first: Hop) -> Decision {
 #[test]
 fn golden_lhcs_sets_the_window_to_the_fair_share() {
     let fncc = scheme("fncc", &[]);
-    let mut probe = Probe::new(&*fncc, &params(gbps(100), Time::from_us(12)));
+    let mut probe = SenderHarness::new(&*fncc, &params(gbps(100), Time::from_us(12)));
     probe.concurrency = 4;
     let decision = congested(&mut probe, hop(100, 0, 0, 0));
     assert_eq!(decision.window, Bytes::new(33_750));
@@ -125,7 +125,7 @@ fn golden_lhcs_sets_the_window_to_the_fair_share() {
 #[test]
 fn lhcs_literal_divides_once_more() {
     let fncc = scheme("fncc", &[("lhcs", "literal")]);
-    let mut probe = Probe::new(&*fncc, &params(gbps(100), Time::from_us(12)));
+    let mut probe = SenderHarness::new(&*fncc, &params(gbps(100), Time::from_us(12)));
     probe.concurrency = 4;
     let decision = congested(&mut probe, hop(100, 0, 0, 0));
     let expected = 33_750.0 * 0.95 / (13.0 / 12.0) + 80.0;
@@ -137,7 +137,7 @@ fn lhcs_literal_divides_once_more() {
 fn without_lhcs_fncc_is_hpcc() {
     let params = params(gbps(100), Time::from_us(12));
     let run = |name: &str, parameters: &[(&str, &str)], first: Hop| {
-        let mut probe = Probe::new(&*scheme(name, parameters), &params);
+        let mut probe = SenderHarness::new(&*scheme(name, parameters), &params);
         probe.concurrency = 4;
         congested(&mut probe, first)
     };
@@ -156,7 +156,7 @@ fn without_lhcs_fncc_is_hpcc() {
 fn without_a_common_path_there_is_no_lhcs() {
     let params = params(gbps(100), Time::from_us(12));
     let run = |name: &str, data_path: Option<u16>| {
-        let mut probe = Probe::new(&*scheme(name, &[]), &params);
+        let mut probe = SenderHarness::new(&*scheme(name, &[]), &params);
         probe.concurrency = 4;
         probe.data_path = data_path;
         let decision = congested(&mut probe, hop(100, 0, 0, 0));
@@ -168,7 +168,7 @@ fn without_a_common_path_there_is_no_lhcs() {
     assert_ne!((with, probe.checks.other_path), (without, 2));
     // DATA moves to another path, and the next ACK only records.
     probe.data_path = Some(9);
-    assert_eq!(probe.commit(&[hop(100, 9_000, 0, 0), hop(100, 9_000, 99_000, 400_000)]), with);
+    assert_eq!(probe.ack_next_round(&[hop(100, 9_000, 0, 0), hop(100, 9_000, 99_000, 400_000)]), with);
     assert_eq!(probe.checks.other_path, 1);
 }
 
@@ -176,16 +176,16 @@ fn without_a_common_path_there_is_no_lhcs() {
 /// queue LHCS does not fire, whatever the instant looked like.
 #[test]
 fn lhcs_needs_a_queue() {
-    let mut probe = Probe::new(&*scheme("fncc", &[]), &params(gbps(100), Time::from_us(12)));
+    let mut probe = SenderHarness::new(&*scheme("fncc", &[]), &params(gbps(100), Time::from_us(12)));
     probe.concurrency = 100;
-    probe.commit(&[hop(100, 0, 0, 0)]);
+    probe.ack_next_round(&[hop(100, 0, 0, 0)]);
     // Two frames in the time of one and a half: u' is 1.33.
-    let noisy = probe.commit(&[hop(100, 182, 3_036, 0)]);
+    let noisy = probe.ack_next_round(&[hop(100, 182, 3_036, 0)]);
     assert!(noisy.rate > gbps(80), "{}", noisy.rate);
-    let queued = probe.commit(&[hop(100, 364, 6_072, 0)]);
+    let queued = probe.ack_next_round(&[hop(100, 364, 6_072, 0)]);
     assert!(queued.rate > gbps(80), "the queue was empty before: {}", queued.rate);
-    probe.commit(&[hop(100, 546, 9_108, 8_000)]);
-    let queued = probe.commit(&[hop(100, 728, 12_144, 8_000)]);
+    probe.ack_next_round(&[hop(100, 546, 9_108, 8_000)]);
+    let queued = probe.ack_next_round(&[hop(100, 728, 12_144, 8_000)]);
     assert_eq!(queued.rate, Bandwidth::from_mbps(900));
 }
 
@@ -194,14 +194,14 @@ fn lhcs_needs_a_queue() {
 fn lhcs_survives_any_n() {
     let params = params(gbps(100), Time::from_us(12));
     for (n, window) in [(0, 135_000), (1, 135_000), (u16::MAX, 150)] {
-        let mut probe = Probe::new(&*scheme("fncc", &[]), &params);
+        let mut probe = SenderHarness::new(&*scheme("fncc", &[]), &params);
         probe.concurrency = n;
         assert_eq!(congested(&mut probe, hop(100, 0, 0, 0)).window, Bytes::new(window), "N {n}");
     }
     // A last hop faster than the NIC: the fair share of the link is more than the NIC has.
-    let mut probe = Probe::new(&*scheme("fncc", &[]), &params);
-    probe.commit(&[hop(400, 0, 0, 700_000)]);
-    let decision = probe.commit(&[hop(400, 1_000, 50_000, 700_000)]);
+    let mut probe = SenderHarness::new(&*scheme("fncc", &[]), &params);
+    probe.ack_next_round(&[hop(400, 0, 0, 700_000)]);
+    let decision = probe.ack_next_round(&[hop(400, 1_000, 50_000, 700_000)]);
     assert_eq!(rate_and_window(decision), (100_000_000_000, 150_000));
 }
 
@@ -210,10 +210,10 @@ fn lhcs_survives_any_n() {
 #[test]
 fn trap_1_max_stage_is_zero_by_default() {
     let up = |max_stage: &str| {
-        let mut probe = Probe::new(&*golden(max_stage, "1Gbps"), &params(gbps(100), T));
-        probe.commit(&[hop(100, 0, 0, 300_000)]);
-        let low = probe.commit(&[hop(100, 12_240, 153_000, 300_000)]).rate;
-        (low, probe.commit(&[hop(100, 24_480, 153_000 + 76_500, 0)]).rate)
+        let mut probe = SenderHarness::new(&*golden(max_stage, "1Gbps"), &params(gbps(100), T));
+        probe.ack_next_round(&[hop(100, 0, 0, 300_000)]);
+        let low = probe.ack_next_round(&[hop(100, 12_240, 153_000, 300_000)]).rate;
+        (low, probe.ack_next_round(&[hop(100, 24_480, 153_000 + 76_500, 0)]).rate)
     };
     let (low, high) = up("simulator");
     assert_eq!(scheme("hpcc", &[]).get("max_stage").as_deref(), Some("simulator"));
@@ -227,10 +227,10 @@ fn trap_1_max_stage_is_zero_by_default() {
 #[test]
 fn trap_2_the_first_ack_only_records() {
     for name in ["hpcc", "fncc"] {
-        let mut probe = Probe::new(&*scheme(name, &[]), &params(gbps(100), T));
+        let mut probe = SenderHarness::new(&*scheme(name, &[]), &params(gbps(100), T));
         let start = probe.sender.decision();
-        assert_eq!(probe.commit(&[hop(100, 5_000, 1_000_000, 5_000_000)]), start, "{name}");
-        assert_ne!(probe.commit(&[hop(100, 6_000, 1_012_500, 5_000_000)]), start, "{name}");
+        assert_eq!(probe.ack_next_round(&[hop(100, 5_000, 1_000_000, 5_000_000)]), start, "{name}");
+        assert_ne!(probe.ack_next_round(&[hop(100, 6_000, 1_012_500, 5_000_000)]), start, "{name}");
     }
 }
 
@@ -240,13 +240,13 @@ fn trap_2_the_first_ack_only_records() {
 fn trap_4_hops_are_in_data_path_order() {
     let code = |gbps| RateCode::from_bandwidth(Bandwidth::from_gbps(gbps)).unwrap();
     let wire = |order: [u64; 3]| -> Vec<u8> {
-        let word = |gbps| IntRecord::from_plain(code(gbps), 1, Bytes::ZERO, Bytes::ZERO).pack();
+        let word = |gbps| IntRecord::from_counters(code(gbps), 1, Bytes::ZERO, Bytes::ZERO).pack();
         order.iter().flat_map(|&gbps| word(gbps).to_be_bytes()).collect()
     };
     // First hop 10G, middle 25G, last 40G.
     let (last_first, first_first) = (wire([40, 25, 10]), wire([10, 25, 40]));
-    let by_data = Telemetry::from_wire(&last_first, RecordFormat::ENTRY, true);
-    let by_ack = Telemetry::from_wire(&first_first, RecordFormat::ENTRY, false);
+    let by_data = Telemetry::from_wire(&last_first, RecordFormat::BASE, true);
+    let by_ack = Telemetry::from_wire(&first_first, RecordFormat::BASE, false);
     assert_eq!(by_data, by_ack);
     let rates: Vec<_> = by_ack.hops().iter().map(|hop| hop.rate.to_string()).collect();
     assert_eq!(rates, ["10Gbps", "25Gbps", "40Gbps"]);
@@ -263,13 +263,14 @@ fn trap_4_lhcs_looks_at_the_receivers_switch() {
         for step in 0..2u64 {
             let record = |queue| {
                 let rate = RateCode::from_bandwidth(RATE).unwrap();
-                IntRecord::from_plain(rate, step * 1_000, Bytes::new(step * 12_800), Bytes::new(queue)).pack()
+                IntRecord::from_counters(rate, step * 1_000, Bytes::new(step * 12_800), Bytes::new(queue))
+                    .pack()
             };
             let (first, last) = if congested_last { (0, 80_000) } else { (80_000, 0) };
             let records: Vec<u8> = [record(first), record(last)].map(u64::to_be_bytes).concat();
-            let mut ack = from_peer(Kind::Ack, 7, 1454 * (step as u32 + 1));
+            let mut ack = from_peer(PacketKind::Ack, 7, 1454 * (step as u32 + 1));
             ack.weir.concurrency = 10;
-            give(&mut host, now + Time::from_us(step), &ack, &records);
+            deliver(&mut host, now + Time::from_us(step), &ack, &records);
         }
         host.flow(flow).unwrap().window.get()
     };
@@ -282,19 +283,19 @@ fn trap_4_lhcs_looks_at_the_receivers_switch() {
 /// thousandth of a slow NIC too.
 #[test]
 fn trap_6_the_minimum_rate_follows_the_nic() {
-    for (nic, t, tick, least) in [
+    for (nic, t, tick, min) in [
         (gbps(100), T, Time::from_ns(1), Bandwidth::from_mbps(100)),
         (Bandwidth::from_mbps(10), Time::from_ms(10), Time::from_us(1), Bandwidth::from_bps(10_000)),
     ] {
         let params = FlowParams { tick, ..params(nic, t) };
-        let mut probe = Probe::new(&*scheme("hpcc", &[("w_ai", "0B")]), &params);
+        let mut probe = SenderHarness::new(&*scheme("hpcc", &[("w_ai", "0B")]), &params);
         let at = |at, tx| Hop { rate: nic, ..hop(0, at, tx, u32::MAX) };
-        probe.commit(&[at(0, 0)]);
+        probe.ack_next_round(&[at(0, 0)]);
         for step in 1..20 {
-            probe.commit(&[at(step * 20_000, 0)]);
+            probe.ack_next_round(&[at(step * 20_000, 0)]);
         }
         let Decision { rate, window, .. } = probe.sender.decision();
-        assert_eq!(rate, least);
+        assert_eq!(rate, min);
         assert!(window >= Bytes::new(1));
     }
 }
@@ -304,9 +305,9 @@ fn trap_6_the_minimum_rate_follows_the_nic() {
 fn average_over_sets_the_time_constant_of_u() {
     let window = |average_over: &str| {
         let hpcc = scheme("hpcc", &[("average_over", average_over), ("w_ai", "0B")]);
-        let mut probe = Probe::new(&*hpcc, &params(gbps(100), T));
-        probe.commit(&[hop(100, 0, 0, 38_240)]);
-        probe.commit(&[hop(100, 3_060, 38_250, 38_240)]).window.get() as f64
+        let mut probe = SenderHarness::new(&*hpcc, &params(gbps(100), T));
+        probe.ack_next_round(&[hop(100, 0, 0, 38_240)]);
+        probe.ack_next_round(&[hop(100, 3_060, 38_250, 38_240)]).window.get() as f64
     };
     // B*T is 153,000 B: u' is 38,240/153,000 + 1.
     for (average_over, u) in [("T", 1.0625), ("T/2", 1.125), ("T/4", 1.25), ("T/100", 1.25), ("off", 1.25)] {
@@ -324,10 +325,10 @@ fn multi_rate_takes_the_smallest_hop() {
     let params = params(gbps(100), T);
     let run = |multi: &str, hops: &[fn(u32) -> Hop]| {
         let hpcc = scheme("hpcc", &[("multi_rate", multi)]);
-        let mut probe = Probe::new(&*hpcc, &params);
+        let mut probe = SenderHarness::new(&*hpcc, &params);
         let mut decision = probe.sender.decision();
         for step in 0..10 {
-            decision = probe.commit(&hops.iter().map(|hop| hop(step)).collect::<Vec<_>>());
+            decision = probe.ack_next_round(&hops.iter().map(|hop| hop(step)).collect::<Vec<_>>());
         }
         decision
     };
@@ -342,13 +343,13 @@ fn multi_rate_takes_the_smallest_hop() {
 /// fast_react off: nothing moves, and nothing is recorded, within a round trip.
 #[test]
 fn without_fast_react_only_commits_count() {
-    let mut probe = Probe::new(&*scheme("hpcc", &[("fast_react", "off")]), &params(gbps(100), T));
-    let start = probe.commit(&[hop(100, 0, 0, 60_000)]);
+    let mut probe = SenderHarness::new(&*scheme("hpcc", &[("fast_react", "off")]), &params(gbps(100), T));
+    let start = probe.ack_next_round(&[hop(100, 0, 0, 60_000)]);
     assert_eq!(probe.ack(&[hop(100, 1_000, 12_500, 60_000)]), start);
-    let slow = probe.commit(&[hop(100, 12_240, 153_000, 60_000)]);
-    let mut once = Probe::new(&*scheme("hpcc", &[]), &params(gbps(100), T));
-    once.commit(&[hop(100, 0, 0, 60_000)]);
-    assert_eq!(once.commit(&[hop(100, 12_240, 153_000, 60_000)]), slow);
+    let slow = probe.ack_next_round(&[hop(100, 12_240, 153_000, 60_000)]);
+    let mut once = SenderHarness::new(&*scheme("hpcc", &[]), &params(gbps(100), T));
+    once.ack_next_round(&[hop(100, 0, 0, 60_000)]);
+    assert_eq!(once.ack_next_round(&[hop(100, 12_240, 153_000, 60_000)]), slow);
     assert_ne!(slow, start);
 }
 
@@ -357,11 +358,13 @@ fn without_fast_react_only_commits_count() {
 #[test]
 fn w_ai_as_size_rate_or_headroom() {
     let run = |w_ai: &str| {
-        let mut probe =
-            Probe::new(&*scheme("hpcc", &[("w_ai", w_ai), ("max_stage", "255")]), &params(gbps(100), T));
-        probe.commit(&[hop(100, 0, 0, 300_000)]);
-        let low = probe.commit(&[hop(100, 12_240, 153_000, 300_000)]).rate;
-        probe.commit(&[hop(100, 24_480, 153_000, 0)]).rate.as_bps() - low.as_bps()
+        let mut probe = SenderHarness::new(
+            &*scheme("hpcc", &[("w_ai", w_ai), ("max_stage", "255")]),
+            &params(gbps(100), T),
+        );
+        probe.ack_next_round(&[hop(100, 0, 0, 300_000)]);
+        let low = probe.ack_next_round(&[hop(100, 12_240, 153_000, 300_000)]).rate;
+        probe.ack_next_round(&[hop(100, 24_480, 153_000, 0)]).rate.as_bps() - low.as_bps()
     };
     assert_eq!(run("50Mbps"), 50_000_000);
     assert_eq!(run("headroom/100"), 50_000_000);

@@ -4,9 +4,9 @@ use crate::variants::scheme;
 use std::sync::Arc;
 use weir_host::scheme::{Decision, FlowParams, SchemeConfig};
 use weir_host::schemes::Registry;
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
-use weir_testkit::frames::{from_peer, give, host, take};
-use weir_testkit::probe::{Probe, params};
+use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind};
+use weir_testkit::frames::{deliver, from_peer, host, poll_transmit};
+use weir_testkit::sender_harness::{SenderHarness, params};
 use weir_units::{Bandwidth, Bytes, Time};
 
 fn gbps(rate: u64) -> Bandwidth {
@@ -17,8 +17,8 @@ fn us(us: u64) -> Time {
     Time::from_us(us)
 }
 
-fn probe(scheme: &Arc<dyn SchemeConfig>, nic: Bandwidth) -> Probe {
-    Probe::new(&**scheme, &params(nic, us(20)))
+fn probe(scheme: &Arc<dyn SchemeConfig>, nic: Bandwidth) -> SenderHarness {
+    SenderHarness::new(&**scheme, &params(nic, us(20)))
 }
 
 /// Rates to the bit: what is compared was computed in decimal.
@@ -28,7 +28,7 @@ fn assert_rate(decision: Decision, bps: f64) {
 }
 
 /// An ACK of the next packet, marked or not.
-fn ack(probe: &mut Probe, marked: bool) -> Decision {
+fn ack(probe: &mut SenderHarness, marked: bool) -> Decision {
     probe.ecn_echo = marked;
     probe.ack(&[])
 }
@@ -42,8 +42,8 @@ fn dcqcn_recovers_from_a_first_cnp() {
     let cut = probe.sender.on_cnp(start);
     assert_eq!((cut.rate, cut.timer), (gbps(20), Some(start + us(55))));
     for (step, mbps) in [30_000, 35_000, 37_500, 38_750, 39_375].into_iter().enumerate() {
-        let before = probe.wait(start + us(55 * (step as u64 + 1)) - Time::from_ns(1));
-        let after = probe.wait(start + us(55 * (step as u64 + 1)));
+        let before = probe.run_timers_until(start + us(55 * (step as u64 + 1)) - Time::from_ns(1));
+        let after = probe.run_timers_until(start + us(55 * (step as u64 + 1)));
         assert!(before.rate < after.rate);
         assert_eq!(after.rate, Bandwidth::from_mbps(mbps));
     }
@@ -57,7 +57,7 @@ fn dcqcn_alpha_decays() {
         let mut probe = probe(&scheme("dcqcn", &[("increase_timer", "1s")]), gbps(40));
         let start = probe.now;
         probe.sender.on_cnp(start);
-        probe.wait(start + us(55 * periods));
+        probe.run_timers_until(start + us(55 * periods));
         let cut = probe.sender.on_cnp(start + us(55 * periods));
         let rate = cut.rate.as_bps_f64();
         assert!((rate - 20e9 * (1.0 - alpha / 2.0)).abs() < 2.0, "{periods}: {rate}");
@@ -82,7 +82,7 @@ fn dcqcn_stages() {
     };
     for step in 1..=8u64 {
         target += if step < 5 { 0.0 } else { 40e6 };
-        let decision = probe.wait(start + us(55 * step));
+        let decision = probe.run_timers_until(start + us(55 * step));
         assert_rate(decision, halve(target, &mut current));
     }
     // Every ACK of 1,000 bytes is a byte counter's worth; T_cnt is 8.
@@ -105,15 +105,15 @@ fn dcqcn_receiver_sends_cnps() {
     let mut host = host(&scheme("dcqcn", &[]), |_| {});
     let mut seqs = [0; 3];
     let mut cnps = |at: u64, flow: u32, ecn: Ecn, flags: Flags| {
-        let mut repr = from_peer(Kind::Data, flow, seqs[flow as usize]);
+        let mut repr = from_peer(PacketKind::Data, flow, seqs[flow as usize]);
         seqs[flow as usize] += 1000;
         repr.ecn = ecn;
         repr.weir.flags = flags;
         let now = Time::from_ms(1) + us(at);
-        give(&mut host, now, &repr, &[0; 8]);
+        deliver(&mut host, now, &repr, &[0; 8]);
         let mut cnps = 0;
-        while let Some(FrameRepr { weir, .. }) = take(&mut host, now) {
-            if weir.kind == Kind::Cnp {
+        while let Some(FrameRepr { weir, .. }) = poll_transmit(&mut host, now) {
+            if weir.kind == PacketKind::Cnp {
                 assert_eq!((weir.message, weir.flags, weir.int_hops), (flow, Flags::NONE, 0));
                 cnps += 1;
             }
@@ -139,10 +139,10 @@ fn dcqcn_receiver_sends_cnps() {
 fn cnps_of_others_are_refused() {
     let mut host = host(&scheme("dcqcn", &[]), |_| {});
     let flow = weir_testkit::frames::open(&mut host, Time::ZERO, 7, 1_000_000);
-    let forged = FrameRepr { source: weir_testkit::net::addr(5), ..from_peer(Kind::Cnp, 7, 0) };
-    give(&mut host, us(1), &forged, &[]);
+    let forged = FrameRepr { source: weir_testkit::net::addr(5), ..from_peer(PacketKind::Cnp, 7, 0) };
+    deliver(&mut host, us(1), &forged, &[]);
     assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (0, weir_testkit::net::RATE));
-    give(&mut host, us(2), &from_peer(Kind::Cnp, 7, 0), &[]);
+    deliver(&mut host, us(2), &from_peer(PacketKind::Cnp, 7, 0), &[]);
     assert_eq!((host.stats().cnps_received, host.flow(flow).unwrap().rate), (1, weir_testkit::net::RATE / 2));
     // And recovers by its own timer.
     let timer = host.next_wakeup().unwrap();
@@ -161,23 +161,23 @@ fn dcqcn_simulator_variant() {
     let start = probe.now + us(1);
     let first = ack(&mut probe, true);
     assert_eq!((first.rate, first.timer), (gbps(100), Some(start + us(1))));
-    assert_eq!(probe.wait(start + us(4)).rate, gbps(100));
+    assert_eq!(probe.run_timers_until(start + us(4)).rate, gbps(100));
     let ns = Time::from_ns(1);
-    assert_eq!(probe.wait(start + us(4) + ns).rate, gbps(50));
+    assert_eq!(probe.run_timers_until(start + us(4) + ns).rate, gbps(50));
     // Without another mark there is no other cut.
-    assert_eq!(probe.wait(start + us(8) + ns).rate, gbps(50));
+    assert_eq!(probe.run_timers_until(start + us(8) + ns).rate, gbps(50));
     ack(&mut probe, true);
-    assert_eq!(probe.wait(start + us(12) + ns).rate, gbps(25));
-    let after = |probe: &mut Probe, n: u64| probe.wait(start + us(12 + 300 * n) + ns);
+    assert_eq!(probe.run_timers_until(start + us(12) + ns).rate, gbps(25));
+    let after = |probe: &mut SenderHarness, n: u64| probe.run_timers_until(start + us(12 + 300 * n) + ns);
     // R_T stayed 100 Gbit/s: timeStage was 0 at the second cut, and CLAMP_TARGET_RATE is off.
     assert_rate(after(&mut probe, 1), 62.5e9);
     assert_rate(after(&mut probe, 2), 81.25e9);
     assert_rate(after(&mut probe, 3), 90.625e9);
     // A third cut takes R_T along; additive is 20, hyper 200 Mbit/s.
     ack(&mut probe, true);
-    let cut = probe.wait(probe.now + us(4));
+    let cut = probe.run_timers_until(probe.now + us(4));
     assert_rate(cut, 45.3125e9);
-    let next = |probe: &mut Probe| probe.wait(probe.now + us(300)).rate.as_bps_f64();
+    let next = |probe: &mut SenderHarness| probe.run_timers_until(probe.now + us(300)).rate.as_bps_f64();
     let fast = next(&mut probe);
     assert_eq!(fast, (45.3125e9 + 90.625e9) / 2.0);
     let additive = next(&mut probe);
@@ -193,7 +193,7 @@ fn dcqcn_simulator_alpha() {
     ack(&mut probe, true);
     let start = probe.now;
     // Alpha at 4 us: a mark seen at 1 us, none at 2, 3 and 4.
-    let cut = probe.wait(start + us(4) + Time::from_ns(1));
+    let cut = probe.run_timers_until(start + us(4) + Time::from_ns(1));
     assert_rate(cut, 100e9 * (1.0 - 0.996_093_75f64.powi(3) / 2.0));
 }
 
@@ -202,7 +202,7 @@ fn dcqcn_simulator_alpha() {
 fn marking_follows_the_variant_and_the_parameter() {
     let marking = |name: &str, parameters: &[(&str, &str)]| {
         let ecn = scheme(name, parameters).needs().ecn.unwrap();
-        (ecn.kmin.get(), ecn.kmax.get(), ecn.pmax.get(), ecn.per)
+        (ecn.kmin.get(), ecn.kmax.get(), ecn.pmax.get(), ecn.reference_rate)
     };
     assert_eq!(marking("dcqcn", &[]), (5_000, 200_000, 0.01, gbps(40)));
     assert_eq!(marking("dcqcn", &[("variant", "simulator")]), (100_000, 400_000, 0.2, gbps(25)));
@@ -226,7 +226,7 @@ fn timely_vector() {
     let mut probe = probe(&scheme("timely", &parameters), nic);
     let mut next = |rtt: u64| {
         probe.rtt = Some(us(rtt));
-        probe.commit(&[])
+        probe.ack_next_round(&[])
     };
     assert_eq!(next(100).rate, nic, "the first is only something to compare with");
     assert_eq!(next(40).rate, nic);
@@ -310,14 +310,14 @@ fn dctcp_vector() {
     let run = |unmarked: usize, all: bool| {
         let mut probe = probe(&scheme("dctcp", &[("increase", "0bps")]), gbps(100));
         // The first round trip moves nothing.
-        probe.commit(&[]);
+        probe.ack_next_round(&[]);
         for _ in 0..unmarked {
-            probe.commit(&[]);
+            probe.ack_next_round(&[]);
         }
         if all {
             // The ACK that ends a round trip belongs to it: alpha moves first, then the rate is cut.
             probe.ecn_echo = true;
-            return 2.0 * (1.0 - probe.commit(&[]).rate.as_bps_f64() / 100e9);
+            return 2.0 * (1.0 - probe.ack_next_round(&[]).rate.as_bps_f64() / 100e9);
         }
         2.0 * (1.0 - ack(&mut probe, true).rate.as_bps_f64() / 100e9)
     };
@@ -334,13 +334,13 @@ fn dctcp_vector() {
 #[test]
 fn dctcp_cuts_and_grows_once_per_round_trip() {
     let params = FlowParams { payload: Bytes::new(1000), ..params(gbps(100), us(13)) };
-    let mut probe = Probe::new(&*scheme("dctcp", &[]), &params);
-    probe.commit(&[]);
+    let mut probe = SenderHarness::new(&*scheme("dctcp", &[]), &params);
+    probe.ack_next_round(&[]);
     let cut = ack(&mut probe, true).rate;
     assert_eq!(cut, gbps(50));
     assert_eq!(ack(&mut probe, true).rate, cut);
     assert_eq!(ack(&mut probe, false).rate, cut);
-    let grown = probe.commit(&[]).rate;
+    let grown = probe.ack_next_round(&[]).rate;
     let step = grown.as_bps() - cut.as_bps();
     assert_eq!(step / 1_000_000, 615);
     assert_eq!(ack(&mut probe, false).rate, grown);
@@ -363,10 +363,10 @@ fn marks_are_echoed_exactly() {
     let mut host = host(&scheme("dctcp", &[]), |config| config.ack_every = 4);
     let mut acks = Vec::new();
     for (packet, ecn) in [Ecn::Ect0, Ecn::Ect0, Ecn::Ce, Ecn::Ce, Ecn::Ect0].into_iter().enumerate() {
-        let mut repr = from_peer(Kind::Data, 3, packet as u32 * 1000);
+        let mut repr = from_peer(PacketKind::Data, 3, packet as u32 * 1000);
         repr.ecn = ecn;
-        give(&mut host, us(1), &repr, &[]);
-        while let Some(ack) = take(&mut host, us(1)) {
+        deliver(&mut host, us(1), &repr, &[]);
+        while let Some(ack) = poll_transmit(&mut host, us(1)) {
             acks.push((ack.weir.seq, ack.weir.flags.has(Flags::ECN_ECHO)));
         }
     }

@@ -2,10 +2,10 @@
 //! through the public trait: one sender half for all subflows.
 
 use crate::variants::scheme;
-use weir_host::scheme::{AckEvent, Coupled, LossEvent, LossKind, Repair};
-use weir_host::telemetry::{Telemetry, TelemetryChecks};
+use weir_host::scheme::{AckEvent, LossEvent, LossKind, MultipathSender, RecoveryState};
+use weir_host::telemetry::{Telemetry, TelemetryCounters};
 use weir_host::wire::RecordFormat;
-use weir_testkit::probe::params;
+use weir_testkit::sender_harness::params;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Payload of a packet, as `params` has it.
@@ -13,7 +13,7 @@ const FULL: u64 = 1_000;
 
 /// A connection fed by hand. Each subflow keeps its window filled.
 struct Windows {
-    control: Box<dyn Coupled>,
+    control: Box<dyn MultipathSender>,
     /// Acknowledged packets of each subflow.
     acked: [u64; 4],
     rtts: [u64; 4],
@@ -22,7 +22,7 @@ struct Windows {
 impl Windows {
     fn new(name: &str, parameters: &[(&str, &str)]) -> Windows {
         let scheme = scheme(name, parameters);
-        let control = scheme.coupled(&params(Bandwidth::from_gbps(10), Time::from_us(100)));
+        let control = scheme.multipath_sender(&params(Bandwidth::from_gbps(10), Time::from_us(100)));
         Windows { control, acked: [0; 4], rtts: [100; 4] }
     }
 
@@ -36,7 +36,7 @@ impl Windows {
     }
 
     /// The ACK of the next packet, with this many behind it in flight.
-    fn ack(&mut self, subflow: usize, marked: bool, repair: Repair) {
+    fn ack(&mut self, subflow: usize, marked: bool, repair: RecoveryState) {
         let inflight = self.window(subflow);
         self.acked[subflow] += 1;
         let seq = self.acked[subflow] * FULL;
@@ -51,14 +51,14 @@ impl Windows {
             grant: 0,
             path_id: 0,
             data_path: 0,
-            telemetry: &Telemetry::new(&[], RecordFormat::ENTRY),
+            telemetry: &Telemetry::new(&[], RecordFormat::BASE),
         };
-        self.control.on_ack(subflow, repair, &ack, &mut TelemetryChecks::default());
+        self.control.on_ack(subflow, repair, &ack, &mut TelemetryCounters::default());
     }
 
     /// Gives this number of ACKs on a subflow.
     fn acks(&mut self, subflow: usize, count: u64, marked: bool) {
-        (0..count).for_each(|_| self.ack(subflow, marked, Repair::None));
+        (0..count).for_each(|_| self.ack(subflow, marked, RecoveryState::Open));
     }
 
     /// ACKs until a window is as large, and how many that took.
@@ -66,7 +66,7 @@ impl Windows {
         (0..10_000)
             .find(|_| {
                 self.window(subflow) == window || {
-                    self.ack(subflow, false, Repair::None);
+                    self.ack(subflow, false, RecoveryState::Open);
                     false
                 }
             })
@@ -96,7 +96,7 @@ fn slow_start_adds_a_packet_per_ack() {
 #[test]
 fn amp_cuts_by_a_constant_once_per_window() {
     let mut it = Windows::new("amp", &[("initial_window", "20"), ("subflows", "1")]);
-    it.ack(0, true, Repair::None);
+    it.ack(0, true, RecoveryState::Open);
     // 21 after the ACK, in slow start; three quarters of it.
     assert_eq!(it.window(0), 15);
     it.acks(0, 18, true);
@@ -114,7 +114,7 @@ fn amp_adds_one_packet_over_all_subflows() {
     let mut it = Windows::new("amp", &[]);
     for subflow in 0..4 {
         it.until(subflow, 13);
-        it.ack(subflow, true, Repair::None);
+        it.ack(subflow, true, RecoveryState::Open);
     }
     // Three quarters of 14: 10.5 each, 42 together.
     assert_eq!([0, 1, 2, 3].map(|subflow| it.window(subflow)), [10; 4]);
@@ -128,7 +128,7 @@ fn amp_adds_one_packet_over_all_subflows() {
 fn amp_suppresses_and_releases() {
     let mut it = Windows::new("amp", &[("suppress_after", "3"), ("release_after", "4")]);
     for _ in 0..20 {
-        (0..4).for_each(|subflow| it.ack(subflow, true, Repair::None));
+        (0..4).for_each(|subflow| it.ack(subflow, true, RecoveryState::Open));
         if it.active() == [0] {
             break;
         }
@@ -140,7 +140,7 @@ fn amp_suppresses_and_releases() {
     assert_eq!(it.active(), [0], "marks keep it alone");
     let mut free = 0;
     while it.active() == [0] {
-        it.ack(0, false, Repair::None);
+        it.ack(0, false, RecoveryState::Open);
         free += 1;
         assert!(free < 60, "released after a few windows of data");
     }
@@ -152,17 +152,18 @@ fn amp_suppresses_and_releases() {
 /// never suppresses.
 #[test]
 fn amp_waits_for_all_subflows_and_for_repairs() {
-    for (parameters, repair) in [(&[][..], Repair::Timeout), (&[("ssr", "off")][..], Repair::None)] {
+    for (parameters, repair) in [(&[][..], RecoveryState::Loss), (&[("ssr", "off")][..], RecoveryState::Open)]
+    {
         let mut it = Windows::new("amp", parameters);
         for _ in 0..100 {
-            (0..3).for_each(|subflow| it.ack(subflow, true, Repair::None));
+            (0..3).for_each(|subflow| it.ack(subflow, true, RecoveryState::Open));
             it.ack(3, true, repair);
         }
         assert_eq!(it.active(), [0, 1, 2, 3]);
     }
     let mut it = Windows::new("amp", &[]);
     for _ in 0..100 {
-        (0..3).for_each(|subflow| it.ack(subflow, true, Repair::None));
+        (0..3).for_each(|subflow| it.ack(subflow, true, RecoveryState::Open));
     }
     assert_eq!(it.active(), [0, 1, 2, 3], "the fourth has not answered");
 }
@@ -191,7 +192,7 @@ fn xmp_grows_by_its_share() {
     for (subflow, window) in [(0, 12), (1, 6)] {
         it.until(subflow, window);
         // The first mark ends slow start and changes nothing.
-        it.ack(subflow, true, Repair::None);
+        it.ack(subflow, true, RecoveryState::Open);
         assert_eq!(it.window(subflow), window);
     }
     // Rounds without growth until both have a rate.
@@ -212,11 +213,11 @@ fn xmp_grows_by_its_share() {
 #[test]
 fn xmp_cuts_whole_packets() {
     let mut it = Windows::new("xmp", &[("subflows", "1"), ("initial_window", "11")]);
-    it.ack(0, true, Repair::None);
+    it.ack(0, true, RecoveryState::Open);
     assert_eq!(it.window(0), 11, "slow start ends");
     it.acks(0, 11, false);
     let before = it.window(0);
-    it.ack(0, true, Repair::None);
+    it.ack(0, true, RecoveryState::Open);
     assert_eq!(it.window(0), before - before / 4);
     it.acks(0, 5, true);
     assert_eq!(it.window(0), before - before / 4);
@@ -229,7 +230,7 @@ fn xmp_does_not_grow_by_marked_acks() {
     for (name, windows) in [("xmp", [1, 2, 2, 2]), ("dcm", [2, 2, 2, 2])] {
         let mut it = Windows::new(name, &[]);
         let seen = [0; 4].map(|subflow| {
-            it.ack(subflow, true, Repair::None);
+            it.ack(subflow, true, RecoveryState::Open);
             it.window(subflow)
         });
         assert_eq!(seen, windows, "{name}");
@@ -242,7 +243,7 @@ fn xmp_does_not_grow_by_marked_acks() {
 fn dcm_links_the_increase() {
     let mut it = Windows::new("dcm", &[("subflows", "2"), ("initial_window", "19")]);
     for subflow in 0..2 {
-        it.ack(subflow, true, Repair::None);
+        it.ack(subflow, true, RecoveryState::Open);
         assert_eq!(it.window(subflow), 10, "alpha is 1 at first: half of 20");
     }
     // 10/(20*20): 40 ACKs for a packet, and a few more as windows grow.
@@ -265,7 +266,7 @@ fn dctcp_alpha_decays() {
             windows += 1;
         }
         let before = it.window(0) as f64;
-        it.ack(0, true, Repair::None);
+        it.ack(0, true, RecoveryState::Open);
         let after = it.window(0) as f64;
         let expected = before * (1.0 - alpha / 2.0);
         assert!((after - expected).abs() <= 2.0, "{clean}: {before} to {after}, not {expected}");

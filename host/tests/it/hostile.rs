@@ -4,9 +4,9 @@ use crate::variants::{all_schemes, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
 use weir_host::scheme::SchemeConfig;
-use weir_host::wire::{Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, Kind, internet_checksum};
+use weir_host::wire::{Flags, FrameRepr, HEADERS_LEN, INT_RECORD_LEN, PacketKind, internet_checksum};
 use weir_host::{ConfigError, DropReason, FlowSpec, Host, HostConfig, HostEvent, OpenError};
-use weir_testkit::frames::{PORT, drain, from_peer, give, host, open, take, take_frame};
+use weir_testkit::frames::{PORT, deliver, drain, from_peer, host, open, poll_transmit, take_frame};
 use weir_testkit::net::{BASE_RTT, RATE, addr, rebuild};
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -17,7 +17,7 @@ fn fncc() -> Host {
 /// Each field broken alone, each with its own reason; the whole frame is taken.
 #[test]
 fn every_drop_has_its_reason() {
-    let good = rebuild(&from_peer(Kind::Data, 1, 0), &[]).head;
+    let good = rebuild(&from_peer(PacketKind::Data, 1, 0), &[]).head;
     let with = |change: &dyn Fn(&mut Vec<u8>)| {
         let mut head = good.clone();
         change(&mut head);
@@ -33,8 +33,8 @@ fn every_drop_has_its_reason() {
         (with(&|h| h.truncate(13)), DropReason::Truncated),
         (with(&|h| h[12] = 0x86), DropReason::NotIpv4),
         (with(&|h| h[14] = 0x65), DropReason::NotIpv4),
-        (with(&|h| h[14] = 0x46), DropReason::IpHeader),
-        (with(&|h| h[24] ^= 1), DropReason::IpChecksum),
+        (with(&|h| h[14] = 0x46), DropReason::BadIpHeader),
+        (with(&|h| h[24] ^= 1), DropReason::BadIpChecksum),
         (with(&|h| h[20] = 0x20), DropReason::Fragment),
         (with(&|h| h[16] = 0xff), DropReason::LengthMismatch),
         (with(&|h| h[39] ^= 1), DropReason::LengthMismatch),
@@ -54,25 +54,25 @@ fn every_drop_has_its_reason() {
         host.receive(Time::ZERO, &frame, 1000);
         let drops: Vec<_> = host.stats().drops.iter().collect();
         assert_eq!(drops, [(reason, 1)]);
-        assert_eq!(take(&mut host, Time::ZERO), None);
+        assert_eq!(poll_transmit(&mut host, Time::ZERO), None);
     }
     let mut host = fncc();
     host.receive(Time::ZERO, &good, 1000);
     assert_eq!(host.stats().drops.total(), 0);
-    assert_eq!(take(&mut host, Time::ZERO).unwrap().weir.kind, Kind::Ack);
+    assert_eq!(poll_transmit(&mut host, Time::ZERO).unwrap().weir.kind, PacketKind::Ack);
 }
 
 /// Lengths that leave no room for the announced records; DATA without payload; padding is cut off.
 #[test]
 fn lengths_inside_the_packet() {
     let mut host = fncc();
-    let mut lying = rebuild(&FrameRepr { payload_len: 4, ..from_peer(Kind::Data, 1, 0) }, &[]).head;
+    let mut lying = rebuild(&FrameRepr { payload_len: 4, ..from_peer(PacketKind::Data, 1, 0) }, &[]).head;
     lying[48] = 0x10;
     host.receive(Time::ZERO, &lying, 4);
-    assert_eq!(host.stats().drops.get(DropReason::HopsLength), 1);
-    give(&mut host, Time::ZERO, &FrameRepr { payload_len: 0, ..from_peer(Kind::Data, 1, 0) }, &[]);
+    assert_eq!(host.stats().drops.get(DropReason::RecordsLengthMismatch), 1);
+    deliver(&mut host, Time::ZERO, &FrameRepr { payload_len: 0, ..from_peer(PacketKind::Data, 1, 0) }, &[]);
     assert_eq!(host.stats().drops.get(DropReason::EmptyData), 1);
-    let mut padded = rebuild(&FrameRepr { payload_len: 1, ..from_peer(Kind::Data, 1, 0) }, &[]).head;
+    let mut padded = rebuild(&FrameRepr { payload_len: 1, ..from_peer(PacketKind::Data, 1, 0) }, &[]).head;
     padded.extend([0; 50]);
     host.receive(Time::ZERO, &padded, 0);
     assert_eq!(host.stats().payload_received, 1);
@@ -87,27 +87,32 @@ fn forged_feedback_is_refused() {
         let (mut sent, mut now) = drain(&mut host, Time::ZERO);
         if is_credited(&scheme) {
             for number in 1..=20 {
-                give(&mut host, now, &from_peer(Kind::ProbeReply, 7, number), &[]);
+                deliver(&mut host, now, &from_peer(PacketKind::ProbeReply, 7, number), &[]);
             }
             (sent, now) = drain(&mut host, now);
         }
         assert!(sent.len() > 10 || scheme.needs().transport.slow_start);
         let before = host.flow(flow).unwrap();
         let mut expect = |repr: &FrameRepr, reason: DropReason| {
-            give(&mut host, now, repr, &[]);
+            deliver(&mut host, now, repr, &[]);
             assert_eq!(host.stats().drops.get(reason), 1, "{reason}");
             assert_eq!(host.flow(flow).unwrap(), before, "{reason}");
         };
-        let ack = from_peer(Kind::Ack, 7, before.sent.get() as u32 + 1);
+        let ack = from_peer(PacketKind::Ack, 7, before.sent.get() as u32 + 1);
         expect(&ack, DropReason::AckBeyondSent);
-        expect(&from_peer(Kind::Ack, 8, 0), DropReason::UnknownFlow);
-        expect(&FrameRepr { source: addr(5), ..from_peer(Kind::Nack, 7, 0) }, DropReason::WrongPeer);
+        expect(&from_peer(PacketKind::Ack, 8, 0), DropReason::UnknownFlow);
+        expect(&FrameRepr { source: addr(5), ..from_peer(PacketKind::Nack, 7, 0) }, DropReason::WrongPeer);
         // An acknowledgement from before the first byte is an old one.
-        give(&mut host, now, &from_peer(Kind::Ack, 7, u32::MAX), &[]);
+        deliver(&mut host, now, &from_peer(PacketKind::Ack, 7, u32::MAX), &[]);
         assert_eq!(host.stats().stale_feedback, 1);
         assert_eq!(host.flow(flow).unwrap(), before);
         // The right port is part of the flow.
-        give(&mut host, now, &FrameRepr { entropy_port: PORT + 1, ..from_peer(Kind::Ack, 7, 0) }, &[]);
+        deliver(
+            &mut host,
+            now,
+            &FrameRepr { entropy_port: PORT + 1, ..from_peer(PacketKind::Ack, 7, 0) },
+            &[],
+        );
         assert_eq!(host.stats().drops.get(DropReason::WrongPeer), 2);
     }
 }
@@ -122,7 +127,7 @@ fn absurd_n_and_telemetry_are_survived() {
         let (_, mut now) = drain(&mut host, Time::ZERO);
         for round in 0..200u64 {
             now += Time::from_us(1);
-            let mut ack = from_peer(Kind::Ack, 7, 0);
+            let mut ack = from_peer(PacketKind::Ack, 7, 0);
             ack.weir.concurrency = [0, 1, u16::MAX][round as usize % 3];
             let word = match round % 4 {
                 0 => u64::MAX,
@@ -130,7 +135,7 @@ fn absurd_n_and_telemetry_are_survived() {
                 2 => round,
                 _ => 0xc << 60 | (round * 100) << 36 | (round * 90) << 16,
             };
-            give(&mut host, now, &ack, &word.to_be_bytes().repeat(round as usize % 9));
+            deliver(&mut host, now, &ack, &word.to_be_bytes().repeat(round as usize % 9));
             let view = host.flow(flow).unwrap();
             assert!(view.window >= Bytes::new(1) && view.window <= start);
             assert!(view.rate.as_bps() >= 1 && view.rate <= RATE, "{}", view.rate);
@@ -145,7 +150,7 @@ fn nacks_go_back_and_old_ones_do_not() {
     let flow = open(&mut host, Time::ZERO, 7, 1_000_000);
     let (sent, now) = drain(&mut host, Time::ZERO);
     let second = sent[1].weir.seq;
-    give(&mut host, now, &from_peer(Kind::Nack, 7, second), &[]);
+    deliver(&mut host, now, &from_peer(PacketKind::Nack, 7, second), &[]);
     assert_eq!(host.flow(flow).unwrap().inflight, Bytes::ZERO);
     let (again, now) = drain(&mut host, now);
     assert_eq!(again[0].weir.seq, second);
@@ -153,7 +158,7 @@ fn nacks_go_back_and_old_ones_do_not() {
     assert_eq!(again.len(), sent.len());
     assert!(!again.last().unwrap().weir.flags.has(Flags::RETRANSMIT), "one packet more than before");
     let before = host.flow(flow).unwrap();
-    give(&mut host, now, &from_peer(Kind::Nack, 7, 0), &[]);
+    deliver(&mut host, now, &from_peer(PacketKind::Nack, 7, 0), &[]);
     assert_eq!(host.flow(flow).unwrap(), before);
     assert_eq!((host.stats().nacks_received, host.stats().stale_feedback), (1, 1));
 }
@@ -164,8 +169,8 @@ fn late_acks_after_going_back_are_taken() {
     let mut host = host(&scheme("hpcc", &[]), |_| {});
     let flow = open(&mut host, Time::ZERO, 7, 1_000_000);
     let (sent, now) = drain(&mut host, Time::ZERO);
-    give(&mut host, now, &from_peer(Kind::Nack, 7, 0), &[]);
-    give(&mut host, now, &from_peer(Kind::Ack, 7, sent[5].weir.seq), &[]);
+    deliver(&mut host, now, &from_peer(PacketKind::Nack, 7, 0), &[]);
+    deliver(&mut host, now, &from_peer(PacketKind::Ack, 7, sent[5].weir.seq), &[]);
     assert_eq!(host.flow(flow).unwrap().acked.get(), u64::from(sent[5].weir.seq));
     assert_eq!(drain(&mut host, now).0[0].weir.seq, sent[5].weir.seq);
 }
@@ -175,13 +180,13 @@ fn late_acks_after_going_back_are_taken() {
 fn timeouts_back_off() {
     let mut host = host(&scheme("hpcc", &[]), |config| config.transport.rto = Some(Time::from_ms(1)));
     open(&mut host, Time::ZERO, 7, 100);
-    assert!(take(&mut host, Time::ZERO).is_some());
+    assert!(poll_transmit(&mut host, Time::ZERO).is_some());
     let mut sent_at = Vec::new();
     let mut now = Time::ZERO;
     while sent_at.len() < 9 {
         now = host.next_wakeup().expect("it never gives up");
         host.wakeup(now);
-        if take(&mut host, now).is_some() {
+        if poll_transmit(&mut host, now).is_some() {
             sent_at.push(now);
         }
     }
@@ -195,11 +200,11 @@ fn timeouts_back_off() {
 fn bad_flows_and_configs_are_refused() {
     let mut host = fncc();
     open(&mut host, Time::ZERO, 7, 100);
-    let spec = FlowSpec { peer: addr(1), peer_mac: [2; 6], entropy_port: PORT, size: None, message: 7 };
+    let spec = FlowSpec { peer: addr(1), next_hop_mac: [2; 6], entropy_port: PORT, size: None, message: 7 };
     assert_eq!(host.open(Time::ZERO, spec), Err(OpenError::MessageInUse { message: 7 }));
     let empty = FlowSpec { size: Some(Bytes::ZERO), message: 8, ..spec };
     assert_eq!(host.open(Time::ZERO, empty), Err(OpenError::Empty { message: 8 }));
-    assert_eq!(host.flows(), 1);
+    assert_eq!(host.flow_count(), 1);
 
     let good = HostConfig::new(addr(0), RATE, BASE_RTT, scheme("hpcc", &[]));
     let error = |change: &dyn Fn(&mut HostConfig)| {
@@ -207,18 +212,18 @@ fn bad_flows_and_configs_are_refused() {
         change(&mut config);
         Host::new(config).map(|_| ()).unwrap_err()
     };
-    let least = Bytes::new((HEADERS_LEN + 8 * INT_RECORD_LEN) as u64);
-    assert_eq!(error(&|c| c.mtu = least), ConfigError::MtuTooSmall { mtu: least });
-    assert!(Host::new(HostConfig { mtu: least + Bytes::new(1), ..good.clone() }).is_ok());
-    let most = Bytes::new(65_549);
-    assert!(Host::new(HostConfig { mtu: most, ..good.clone() }).is_ok());
+    let min = Bytes::new((HEADERS_LEN + 8 * INT_RECORD_LEN) as u64);
+    assert_eq!(error(&|c| c.mtu = min), ConfigError::MtuTooSmall { mtu: min });
+    assert!(Host::new(HostConfig { mtu: min + Bytes::new(1), ..good.clone() }).is_ok());
+    let max = Bytes::new(65_549);
+    assert!(Host::new(HostConfig { mtu: max, ..good.clone() }).is_ok());
     assert_eq!(error(&|c| c.mtu = Bytes::new(65_550)), ConfigError::MtuTooLarge { mtu: Bytes::new(65_550) });
-    assert_eq!(error(&|c| c.nic_rate = Bandwidth::ZERO), ConfigError::NoRate);
-    assert_eq!(error(&|c| c.base_rtt = Time::ZERO), ConfigError::NoBaseRtt);
-    assert_eq!(error(&|c| c.ack_every = 0), ConfigError::NeverAcknowledges);
-    assert_eq!(error(&|c| c.data_class = 8), ConfigError::BadClass { class: 8 });
-    assert_eq!(error(&|c| c.transport.rto = Some(Time::ZERO)), ConfigError::NoTime { what: "rto" });
-    assert_eq!(error(&|c| c.transport.max_inbound = 0), ConfigError::NoInbound);
+    assert_eq!(error(&|c| c.nic_rate = Bandwidth::ZERO), ConfigError::ZeroNicRate);
+    assert_eq!(error(&|c| c.base_rtt = Time::ZERO), ConfigError::ZeroBaseRtt);
+    assert_eq!(error(&|c| c.ack_every = 0), ConfigError::ZeroAckEvery);
+    assert_eq!(error(&|c| c.data_class = 8), ConfigError::InvalidClass { class: 8 });
+    assert_eq!(error(&|c| c.transport.rto = Some(Time::ZERO)), ConfigError::ZeroTimer { what: "rto" });
+    assert_eq!(error(&|c| c.transport.max_inbound = 0), ConfigError::ZeroMaxInbound);
     let text = error(&|c| c.ack_every = 0).to_string();
     assert_eq!(text, "ack_every: 0 never acknowledges, use 1 for every packet");
 }
@@ -229,7 +234,7 @@ fn bad_flows_and_configs_are_refused() {
 fn frames_that_cannot_be_are_not_written() {
     let longest = 65_535 - (HEADERS_LEN - 14) as u32;
     let emit = |payload_len, records: usize, room: usize| {
-        let repr = FrameRepr { payload_len, ..from_peer(Kind::Data, 1, 0) };
+        let repr = FrameRepr { payload_len, ..from_peer(PacketKind::Data, 1, 0) };
         repr.emit(&vec![0; records], &mut vec![0; room])
     };
     assert_eq!(emit(longest, 0, 200), Some(HEADERS_LEN));
@@ -247,14 +252,14 @@ fn busy(scheme: &Arc<dyn SchemeConfig>) -> (Host, Vec<Vec<u8>>) {
     let mut host = host(scheme, |_| {});
     open(&mut host, Time::ZERO, 1, 1_000_000);
     let data = take_frame(&mut host, Time::ZERO).unwrap();
-    give(&mut host, Time::ZERO, &from_peer(Kind::Data, 1, 0), &[]);
+    deliver(&mut host, Time::ZERO, &from_peer(PacketKind::Data, 1, 0), &[]);
     let record = 0xc000_0010_0001_0000_u64.to_be_bytes();
     let seeds = [
-        rebuild(&from_peer(Kind::Data, 1, 1000), &record).head,
-        rebuild(&from_peer(Kind::Ack, 1, data.payload), &record.repeat(5)).head,
-        rebuild(&from_peer(Kind::Nack, 1, 0), &[]).head,
-        rebuild(&from_peer(Kind::Cnp, 1, 0), &[]).head,
-        rebuild(&from_peer(Kind::Rate, 1, 3), &[]).head,
+        rebuild(&from_peer(PacketKind::Data, 1, 1000), &record).head,
+        rebuild(&from_peer(PacketKind::Ack, 1, data.payload), &record.repeat(5)).head,
+        rebuild(&from_peer(PacketKind::Nack, 1, 0), &[]).head,
+        rebuild(&from_peer(PacketKind::Cnp, 1, 0), &[]).head,
+        rebuild(&from_peer(PacketKind::Rate, 1, 3), &[]).head,
     ];
     (host, seeds.to_vec())
 }
@@ -294,7 +299,7 @@ proptest! {
             host.receive(now, &frame, tail);
             prop_assert_eq!(counted(&host), before + 1);
             host.wakeup(now);
-            while take(&mut host, now).is_some() {}
+            while poll_transmit(&mut host, now).is_some() {}
             while let Some(event) = host.poll_event() {
                 if let HostEvent::FlowFinished { bytes, .. } = event {
                     prop_assert_eq!(bytes, Bytes::new(1_000_000));
@@ -306,7 +311,7 @@ proptest! {
     /// Emitted frames are parsed back to the same values.
     #[test]
     fn frames_round_trip(
-        kind in prop::sample::select(Kind::ALL.to_vec()),
+        kind in prop::sample::select(PacketKind::ALL.to_vec()),
         fields: (u8, u8, u8, u16, u16, u32, u32, u32, u32),
         macs: ([u8; 6], [u8; 6]),
         addrs: (u32, u32),
@@ -328,7 +333,7 @@ proptest! {
         repr.weir.subflow = fields.2 & 0xf;
         repr.weir.concurrency = fields.3;
         repr.weir.path_id = fields.4 & 0xfff;
-        repr.weir.stamp = fields.7;
+        repr.weir.timestamp = fields.7;
         repr.weir.grant = fields.8;
         repr.weir.int_hops = words.len() as u8;
         let records: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();

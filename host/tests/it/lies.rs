@@ -2,10 +2,10 @@
 //! `docs/threats.md`.
 
 use weir_host::schemes::Registry;
-use weir_testkit::net::{Lie, Net, RATE};
+use weir_testkit::net::{RATE, RecordTamper, TestNetwork};
 use weir_units::Time;
 
-const LIES: [(&str, Lie); 4] = [
+const LIES: [(&str, RecordTamper); 4] = [
     ("queue always 0", |it| it.queue_units = 0),
     ("queue and bytes always 0", |it| (it.queue_units, it.tx_units) = (0, 0)),
     ("queue always full", |it| it.queue_units = u16::MAX),
@@ -14,13 +14,13 @@ const LIES: [(&str, Lie); 4] = [
 
 /// The share of a 100 Gbit/s link in percent that the deceived and the other sender get in 3 ms after 1 ms, and the longest queue
 /// in KB.
-fn outcome(scheme: &str, lie: Option<Lie>) -> [u64; 3] {
+fn outcome(scheme: &str, lie: Option<RecordTamper>) -> [u64; 3] {
     let scheme = Registry::builtin().make::<&str, &str>(scheme, &[]).unwrap();
-    let mut net = Net::star(3, &scheme);
-    net.lie = lie.map(|lie| (0, lie));
+    let mut net = TestNetwork::star(3, &scheme);
+    net.tamper = lie.map(|lie| (0, lie));
     let flows = [0, 1].map(|host| net.open(host, 2, None));
     net.run_until(Time::from_ms(1));
-    let acked = |net: &Net| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
+    let acked = |net: &TestNetwork| [0, 1].map(|host| net.flow(host, flows[host]).acked.as_f64());
     let before = acked(&net);
     net.run_until(Time::from_ms(4));
     let after = acked(&net);

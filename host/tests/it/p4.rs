@@ -2,8 +2,8 @@
 
 use std::collections::BTreeMap;
 use weir_host::wire::{
-    ETHERNET_LEN, ETHERTYPE_IPV4, Flags, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN, IntRecord, Kind, MAX_HOPS,
-    POLICY_GROUP, RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
+    ETHERNET_LEN, ETHERTYPE_IPV4, Flags, HEADERS_LEN, INT_RECORD_LEN, IPV4_LEN, IntRecord, MAX_HOPS,
+    POLICY_GROUP, PacketKind, RateCode, RecordFormat, VERSION, WEIR_LEN, WEIR_PORT,
 };
 use weir_testkit::frames::from_peer;
 use weir_testkit::net::rebuild;
@@ -50,7 +50,7 @@ fn constants_are_the_same() {
     let kinds: Vec<_> = p4.iter().filter_map(|(name, &n)| Some((name.strip_prefix("KIND_")?, n))).collect();
     assert!(kinds.len() >= 3, "{kinds:?}");
     for (name, number) in kinds {
-        let kind = Kind::from_number(number as u8).unwrap();
+        let kind = PacketKind::from_number(number as u8).unwrap();
         assert_eq!(format!("{kind:?}").to_uppercase(), name.replace('_', ""));
     }
 }
@@ -90,14 +90,14 @@ fn bits(bytes: &[u8], from: usize, width: usize) -> u64 {
 
 #[test]
 fn the_weir_header_is_laid_out_the_same() {
-    let mut repr = from_peer(Kind::ProbeReply, 0x0102_0304, 0x0506_0708);
+    let mut repr = from_peer(PacketKind::ProbeReply, 0x0102_0304, 0x0506_0708);
     repr.weir.flags = Flags(0xa5);
     repr.weir.tokens = 9;
     repr.weir.subflow = 6;
     repr.weir.format = RecordFormat::SOJOURN;
     repr.weir.concurrency = 0xbeef;
     repr.weir.path_id = 0xabc;
-    repr.weir.stamp = 0x090a_0b0c;
+    repr.weir.timestamp = 0x090a_0b0c;
     repr.weir.grant = 0x0d0e_0f10;
     let head = rebuild(&repr, &[0; 3 * INT_RECORD_LEN]).head;
     let header = &head[HEADERS_LEN - WEIR_LEN..HEADERS_LEN];

@@ -2,7 +2,7 @@
 
 use crate::expectations::expectations;
 use std::sync::Arc;
-use weir_host::abilities::Abilities;
+use weir_host::capabilities::Capabilities;
 use weir_host::policy::{
     Policy, PolicyConfig, PolicyError, PolicyId, PolicyKey, PolicyNode, PolicyRefusal, StateError,
     default_trickle,
@@ -10,9 +10,11 @@ use weir_host::policy::{
 use weir_host::scheme::{SchemeConfig, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
-use weir_host::wire::{Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC};
+use weir_host::wire::{
+    Flags, FrameRepr, FrameView, HEADERS_LEN, MAX_HEADER_LEN, POLICY_GROUP, POLICY_GROUP_MAC,
+};
 use weir_host::{DropReason, FlowSpec, Host, HostConfig, HostEvent, PolicyEvent, Transmit};
-use weir_testkit::net::{BASE_RTT, Net, addr, rebuild};
+use weir_testkit::net::{BASE_RTT, TestNetwork, addr, rebuild};
 use weir_units::{Bytes, Time};
 
 fn key() -> PolicyKey {
@@ -28,8 +30,8 @@ fn with_policy(config: &mut HostConfig) {
     config.policy = Some(PolicyConfig::new(key(), seed, config.base_rtt));
 }
 
-fn net(hosts: usize, name: &str) -> Net {
-    let mut net = Net::with(hosts, &scheme(name), 1, with_policy);
+fn net(hosts: usize, name: &str) -> TestNetwork {
+    let mut net = TestNetwork::with_config(hosts, &scheme(name), 1, with_policy);
     (0..hosts).for_each(|host| net.pause(host, 0)); // asks each what it wants
     net
 }
@@ -38,7 +40,7 @@ fn imin() -> Time {
     default_trickle(BASE_RTT).imin
 }
 
-fn policies(net: &Net) -> Vec<(usize, PolicyEvent)> {
+fn policies(net: &TestNetwork) -> Vec<(usize, PolicyEvent)> {
     let of = |(host, event): &(usize, HostEvent)| match event {
         HostEvent::Policy(event) => Some((*host, *event)),
         _ => None,
@@ -50,7 +52,7 @@ fn runs(host: &Host) -> Option<PolicyId> {
     host.policy().unwrap().runs
 }
 
-fn set(net: &mut Net, host: usize, edits: &[(&str, &str)]) -> Result<PolicyId, PolicyError> {
+fn set(net: &mut TestNetwork, host: usize, edits: &[(&str, &str)]) -> Result<PolicyId, PolicyError> {
     let id = net.hosts[host].set_policy(net.now, edits);
     net.pause(host, 0);
     id
@@ -70,8 +72,9 @@ fn a_parameter_that_is_set_at_one_host_reaches_all_while_flows_run() {
         assert_eq!(host.config().scheme.get("eta").as_deref(), Some("0.8"));
     }
     // They run, and by the new law: a link is filled to 80 %.
-    let sent =
-        |net: &Net| flows.map(|(host, flow)| net.hosts[host].flow(flow).map_or(0, |view| view.acked.get()));
+    let sent = |net: &TestNetwork| {
+        flows.map(|(host, flow)| net.hosts[host].flow(flow).map_or(0, |view| view.acked.get()))
+    };
     net.run_until(net.now + Time::from_us(200));
     let before = sent(&net);
     net.run_until(net.now + Time::from_us(200));
@@ -82,8 +85,8 @@ fn a_parameter_that_is_set_at_one_host_reaches_all_while_flows_run() {
     net.run_to_end(Time::from_ms(20));
     assert_eq!(net.fcts().len(), 3, "no flow was torn down");
     let told = policies(&net);
-    assert_eq!(told.iter().filter(|(_, event)| *event == PolicyEvent::Runs { id }).count(), 5);
-    assert!(told.contains(&(0, PolicyEvent::Heard { id, from: addr(4) })));
+    assert_eq!(told.iter().filter(|(_, event)| *event == PolicyEvent::Activated { id }).count(), 5);
+    assert!(told.contains(&(0, PolicyEvent::Received { id, from: addr(4) })));
     assert!(net.hosts.iter().all(|host| host.stats().timeouts == 0 && host.stats().retransmits == 0));
 }
 
@@ -97,8 +100,9 @@ fn flows_of_every_scheme_go_on_with_other_parameters() {
         let conduct = expectations(&*scheme);
         let flows = [0, 1].map(|from| (from, net.open(from, 2, None)));
         net.run_until(conduct.fair_within + Time::from_ms(1));
-        let acked =
-            |net: &Net| flows.map(|(host, flow)| net.flow(host, flow).acked.get()).iter().sum::<u64>();
+        let acked = |net: &TestNetwork| {
+            flows.map(|(host, flow)| net.flow(host, flow).acked.get()).iter().sum::<u64>()
+        };
         let start = acked(&net);
         net.run_until(net.now + Time::from_us(300));
         let rate_before = acked(&net) - start;
@@ -155,7 +159,7 @@ fn flows_go_on_with_another_scheme() {
 
 /// The next DATA packet that a host sends: its flags, its tokens, its class.
 fn next_data(host: &mut Host, now: Time) -> (Flags, u8, u8) {
-    let mut head = vec![0; MAX_HEAD];
+    let mut head = vec![0; MAX_HEADER_LEN];
     loop {
         match host.transmit(now, 0, &mut head) {
             Transmit::Frame { head_len, payload, class, flow: Some(_) } => {
@@ -186,7 +190,7 @@ fn messages_in_progress_keep_their_tokens_and_their_class() {
         let mut host = Host::new(config).unwrap();
         let open = |host: &mut Host, now, message| {
             let size = Some(Bytes::from_kb(6));
-            let spec = FlowSpec { peer: addr(1), peer_mac: [2; 6], entropy_port: 50_000, size, message };
+            let spec = FlowSpec { peer: addr(1), next_hop_mac: [2; 6], entropy_port: 50_000, size, message };
             host.open(now, spec).expect("a new message");
         };
         open(&mut host, Time::ZERO, 1);
@@ -234,7 +238,7 @@ fn policy_head() -> FrameRepr {
     let mut host = lone_host("hpcc", Bytes::new(1_518));
     let at = host.next_wakeup().unwrap();
     host.wakeup(at);
-    let mut head = [0; weir_host::wire::MAX_HEAD];
+    let mut head = [0; weir_host::wire::MAX_HEADER_LEN];
     assert_eq!(host.transmit(at, 0, &mut head), Transmit::Policy { class: 0 });
     let frame = host.policy_frame();
     let repr = FrameRepr::parse(&FrameView::new(frame, 0).unwrap());
@@ -272,20 +276,20 @@ fn features_that_switches_lack_are_refused() {
         ("dcqcn", "scheme", "amp", Transport),
         ("dart", "deflect_above", "20KB/10Gbps", SwitchTables),
     ];
-    for (running, key, value, why) in cases {
+    for (running, key, value, reason) in cases {
         let mut host = lone_host(running, Bytes::new(1_518));
         let error = host.set_policy(Time::ZERO, &[(key, value)]).unwrap_err();
-        assert_eq!(error, PolicyError::Refused(why), "{running} {key}={value}");
+        assert_eq!(error, PolicyError::Refused(reason), "{running} {key}={value}");
         assert_eq!(host.policy().unwrap().node.held().id.version, 0, "nothing was set");
         let policy = Policy::of(&*scheme(running)).edit(&Registry::builtin(), &[(key, value)]).unwrap();
         host.receive(Time::from_us(1), &frame_of(&policy, 1), 0);
         let id = PolicyId { version: 1, writer: addr(9).into() };
         assert_eq!(
             events(&mut host),
-            [PolicyEvent::Heard { id, from: addr(9) }, PolicyEvent::Refused { id, why }]
+            [PolicyEvent::Received { id, from: addr(9) }, PolicyEvent::Refused { id, reason }]
         );
         let view = host.policy().unwrap();
-        assert_eq!((view.runs, view.refused, view.node.held().id), (None, Some(why), id));
+        assert_eq!((view.runs, view.refused, view.node.held().id), (None, Some(reason), id));
         assert_eq!(host.config().scheme.name(), running);
         // A later one that goes is run.
         let policy = Policy::of(&*scheme(running));
@@ -303,7 +307,7 @@ fn features_that_switches_lack_are_refused() {
     let mut host = lone_host("hpcc", Bytes::new(131));
     assert!(matches!(
         host.set_policy(Time::ZERO, &[("eta", "0.9")]),
-        Err(PolicyError::TooLong { most: 65, .. })
+        Err(PolicyError::TooLong { max: 65, .. })
     ));
     assert_eq!(Config.name(), "config");
 }
@@ -312,7 +316,7 @@ fn features_that_switches_lack_are_refused() {
 #[test]
 fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     let mut config = HostConfig::new(addr(0), weir_testkit::net::RATE, BASE_RTT, scheme("dcqcn"));
-    config.switches = Some(SwitchProgram::Weir.abilities().into());
+    config.switch_profile = Some(SwitchProgram::Weir.abilities().into());
     with_policy(&mut config);
     let mut host = Host::new(config.clone()).unwrap();
     let mut set = |name| host.set_policy(Time::ZERO, &[("scheme", name)]).map(|_| ());
@@ -325,7 +329,7 @@ fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     // It deflects, but its ports have no thresholds.
     assert_eq!(set("dart"), Err(PolicyError::Refused(PolicyRefusal::SwitchTables)));
     // And a host whose switches do less than its scheme needs is none.
-    config.switches = Some(Abilities::NONE.into());
+    config.switch_profile = Some(Capabilities::NONE.into());
     let error = Host::new(config).unwrap_err().to_string();
     assert_eq!(
         error,
@@ -352,9 +356,9 @@ fn unicast_policies_and_those_of_nobodys_business_are_counted() {
     );
     assert_eq!(give(&FrameRepr { destination: addr(7), ..repr }, &payload), Some(DropReason::NotForUs));
     let mut data = repr;
-    data.weir.kind = weir_host::wire::Kind::Data;
+    data.weir.kind = weir_host::wire::PacketKind::Data;
     assert_eq!(give(&data, &payload), Some(DropReason::UnexpectedKind));
-    assert_eq!(give(&FrameRepr { source: addr(0), ..repr }, &payload), Some(DropReason::PolicyEcho));
+    assert_eq!(give(&FrameRepr { source: addr(0), ..repr }, &payload), Some(DropReason::PolicyLoopback));
     assert_eq!(give(&FrameRepr { source: addr(3), ..repr }, &payload), Some(DropReason::PolicyForged));
     assert_eq!(give(&repr, &payload[..payload.len() / 2]), Some(DropReason::PolicyMalformed));
     assert_eq!(give(&repr, &[]), Some(DropReason::PolicyMalformed));
@@ -375,12 +379,12 @@ fn unicast_policies_and_those_of_nobodys_business_are_counted() {
         (off.policy().is_none(), off.export_policy(Time::ZERO), off.next_wakeup()),
         (true, None, None)
     );
-    assert_eq!(off.restore_policy(Time::ZERO, &[], Time::ZERO), Err(StateError::Off));
+    assert_eq!(off.restore_policy(Time::ZERO, &[], Time::ZERO), Err(StateError::Disabled));
 }
 
 #[test]
 fn a_paused_class_holds_policies_back() {
-    let mut head = [0; weir_host::wire::MAX_HEAD];
+    let mut head = [0; weir_host::wire::MAX_HEADER_LEN];
     // Paused at t and for a while; then up to the end of the interval.
     let mut host = lone_host("hpcc", Bytes::new(1_518));
     let at = host.next_wakeup().unwrap();
@@ -415,7 +419,7 @@ fn a_paused_class_holds_policies_back() {
 fn the_timer_is_set_at_run_time() {
     let mut net = net(4, "hpcc");
     net.run_until(Time::from_us(50));
-    let timers = |net: &Net| -> Vec<_> {
+    let timers = |net: &TestNetwork| -> Vec<_> {
         net.hosts.iter().map(|host| *host.policy().unwrap().node.trickle().config()).collect()
     };
     let told = timers(&net);
@@ -424,7 +428,7 @@ fn the_timer_is_set_at_run_time() {
     net.run_until(Time::from_us(50) + imin * 4);
     assert_eq!(timers(&net), [TrickleConfig { imin, doublings: 0, k: None }; 4]);
     // Without doublings an interval stays Imin, and without k all speak in each.
-    let sent = |net: &Net| -> Vec<u64> {
+    let sent = |net: &TestNetwork| -> Vec<u64> {
         net.hosts.iter().map(|host| host.policy().unwrap().node.stats().sent).collect()
     };
     let before = sent(&net);
@@ -466,7 +470,7 @@ fn a_stamp_from_the_future_silences_no_host() {
     assert!(says(Time::ZERO, hour_ns - imin().as_ns()));
     assert!(!says(Time::from_secs(3_000), 0), "as late as the hour that was claimed");
     assert!(says(Time::from_secs(3_601), 0));
-    assert_eq!(host.stats().drops.get(DropReason::PolicyAhead), 3);
+    assert_eq!(host.stats().drops.get(DropReason::PolicyFromFuture), 3);
 }
 
 #[test]
@@ -477,7 +481,7 @@ fn the_saved_policy_runs_after_a_restart() {
     let mut again = lone_host("hpcc", Bytes::new(1_518));
     again.restore_policy(Time::ZERO, &kept, Time::from_secs(1)).unwrap();
     assert_eq!((runs(&again), again.config().scheme.get("eta").as_deref()), (Some(id), Some("0.85")));
-    assert_eq!(events(&mut again), [PolicyEvent::Runs { id }]);
+    assert_eq!(events(&mut again), [PolicyEvent::Activated { id }]);
     // 4 s before and 1 s asleep: 5 are left, less the 5 us before it was set.
     again.wakeup(Time::from_secs(4));
     assert!(runs(&again).is_some());
@@ -503,8 +507,10 @@ fn of_two_policies_at_once_one_wins_everywhere() {
     let high = set(&mut net, 4, &[("eta", "0.8")]).unwrap();
     net.run_until(Time::from_us(50) + imin() * 6);
     assert!(net.hosts.iter().all(|host| runs(host) == Some(high)));
-    let lost: Vec<_> =
-        policies(&net).into_iter().filter(|(_, event)| matches!(event, PolicyEvent::Lost { .. })).collect();
-    assert_eq!(lost, [(1, PolicyEvent::Lost { ours: low, by: high })]);
+    let lost: Vec<_> = policies(&net)
+        .into_iter()
+        .filter(|(_, event)| matches!(event, PolicyEvent::Superseded { .. }))
+        .collect();
+    assert_eq!(lost, [(1, PolicyEvent::Superseded { ours: low, by: high })]);
     assert!(net.hosts[1].policy().unwrap().node.history().any(|record| record.id == low && record.lost));
 }

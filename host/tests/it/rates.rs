@@ -2,12 +2,12 @@
 //! (docs/algorithms/rocc.md#worked-numbers, docs/algorithms/rcp.md#worked-number-of-rcp).
 
 use crate::variants::scheme;
-use weir_host::law::{NO_LIMIT, PortLaw};
-use weir_host::wire::{Flags, FrameRepr, Kind, WeirRepr};
+use weir_host::port_algorithm::{PortAlgorithm, UNLIMITED_GRANT};
+use weir_host::wire::{Flags, FrameRepr, PacketKind, WeirRepr};
 use weir_host::{DropReason, FlowId, Host};
-use weir_testkit::frames::{from_peer, give, host, open, take};
-use weir_testkit::law::{rcp, rocc};
+use weir_testkit::frames::{deliver, from_peer, host, open, poll_transmit};
 use weir_testkit::net::{RATE, addr};
+use weir_testkit::reference_port::{rcp, rocc};
 use weir_units::{Bandwidth, Time};
 
 const fn us(n: u64) -> Time {
@@ -16,7 +16,7 @@ const fn us(n: u64) -> Time {
 
 /// A RATE packet for message 7, of a port of a switch.
 fn notice(kbps: u32, port: u32, path_id: u16) -> FrameRepr {
-    let plain = from_peer(Kind::Rate, 7, port);
+    let plain = from_peer(PacketKind::Rate, 7, port);
     FrameRepr { weir: WeirRepr { grant: kbps, path_id, ..plain.weir }, ..plain }
 }
 
@@ -27,7 +27,7 @@ fn rate(host: &Host, flow: FlowId) -> Bandwidth {
 /// The paper's units at 100 Gbit/s: 10 Mbit/s and 600 B.
 #[test]
 fn roccs_worked_numbers() {
-    let Some(PortLaw::Rocc(law)) = scheme("rocc", &[]).port_law(us(10)) else {
+    let Some(PortAlgorithm::Rocc(law)) = scheme("rocc", &[]).port_algorithm(us(10)) else {
         panic!("rocc has rocc's law")
     };
     for (rate, queue, old, expected) in [
@@ -46,12 +46,14 @@ fn roccs_worked_numbers() {
 #[test]
 fn rcps_worked_number() {
     let parameters = [("period", "20us"), ("rtt", "20us"), ("gamma", "1")];
-    let Some(PortLaw::Rcp(law)) = scheme("rcp", &parameters).port_law(us(10)) else {
+    let Some(PortAlgorithm::Rcp(law)) = scheme("rcp", &parameters).port_algorithm(us(10)) else {
         panic!("rcp has rcp's law")
     };
     let next = rcp(&law, 10e9, 5e9, 12e9, 50e3, us(20));
     assert!((next - 0.6e9).abs() < 1.0, "{next}");
-    let Some(PortLaw::Rcp(law)) = scheme("rcp", &[]).port_law(us(10)) else { panic!("rcp has rcp's law") };
+    let Some(PortAlgorithm::Rcp(law)) = scheme("rcp", &[]).port_algorithm(us(10)) else {
+        panic!("rcp has rcp's law")
+    };
     assert_eq!((law.period, law.rtt), (us(10), us(10)), "the fabric's base round-trip time");
 }
 
@@ -60,7 +62,7 @@ fn rcps_worked_number() {
 fn rocc_follows_the_port_that_limits_it() {
     let mut host = host(&scheme("rocc", &[]), |_| {});
     let flow = open(&mut host, Time::ZERO, 7, 10_000_000);
-    let frame = weir_testkit::frames::take(&mut host, Time::ZERO).expect("line rate at once");
+    let frame = weir_testkit::frames::poll_transmit(&mut host, Time::ZERO).expect("line rate at once");
     assert!(frame.weir.flags.has(Flags::TELEMETRY), "DATA asks for rates");
     let gbps = Bandwidth::from_gbps;
     for (at, kbps, port, path, expected) in [
@@ -71,12 +73,12 @@ fn rocc_follows_the_port_that_limits_it() {
         (5, 60_000_000, 3, 0x11, 50), // which is the one that limits now
         (6, 30_000_000, 3, 0x12, 30),
     ] {
-        give(&mut host, us(at), &notice(kbps, port, path), &[]);
+        deliver(&mut host, us(at), &notice(kbps, port, path), &[]);
         assert_eq!(rate(&host, flow), gbps(expected), "at {at} us");
     }
     // Without grants an ACK's field echoes the path of the data; here switch 1.
-    let echo = from_peer(Kind::Ack, 7, frame.payload_len);
-    give(&mut host, us(7), &FrameRepr { weir: WeirRepr { grant: 1, ..echo.weir }, ..echo }, &[]);
+    let echo = from_peer(PacketKind::Ack, 7, frame.payload_len);
+    deliver(&mut host, us(7), &FrameRepr { weir: WeirRepr { grant: 1, ..echo.weir }, ..echo }, &[]);
     for (at, expected) in [(205, 30), (206, 60), (406, 100), (606, 100)] {
         while host.next_wakeup().is_some_and(|due| due <= us(at)) {
             host.wakeup(us(at));
@@ -92,21 +94,21 @@ fn rocc_follows_the_port_that_limits_it() {
 fn forged_rates_do_little() {
     let mut rocc = host(&scheme("rocc", &[]), |_| {});
     let flow = open(&mut rocc, Time::ZERO, 7, 10_000_000);
-    give(&mut rocc, us(1), &FrameRepr { source: addr(5), ..notice(1, 3, 1) }, &[]);
-    give(&mut rocc, us(1), &FrameRepr { entropy_port: 99, ..notice(1, 3, 1) }, &[]);
-    give(&mut rocc, us(1), &from_peer(Kind::Rate, 8, 3), &[]);
+    deliver(&mut rocc, us(1), &FrameRepr { source: addr(5), ..notice(1, 3, 1) }, &[]);
+    deliver(&mut rocc, us(1), &FrameRepr { entropy_port: 99, ..notice(1, 3, 1) }, &[]);
+    deliver(&mut rocc, us(1), &from_peer(PacketKind::Rate, 8, 3), &[]);
     let drops = |host: &Host, reason| host.stats().drops.get(reason);
     assert_eq!((drops(&rocc, DropReason::WrongPeer), drops(&rocc, DropReason::UnknownFlow)), (2, 1));
     assert_eq!((rate(&rocc, flow), rocc.stats().rates_received), (RATE, 0));
-    give(&mut rocc, us(2), &notice(0, 3, 1), &[]);
+    deliver(&mut rocc, us(2), &notice(0, 3, 1), &[]);
     assert_eq!(rate(&rocc, flow), RATE / 1000, "the parameter min_rate");
-    give(&mut rocc, us(3), &notice(u32::MAX, 3, 1), &[]);
+    deliver(&mut rocc, us(3), &notice(u32::MAX, 3, 1), &[]);
     assert_eq!(rate(&rocc, flow), RATE);
 
     for name in ["fncc", "rcp"] {
         let mut other = host(&scheme(name, &[]), |_| {});
         let flow = open(&mut other, Time::ZERO, 7, 10_000_000);
-        give(&mut other, us(1), &notice(1_000, 3, 1), &[]);
+        deliver(&mut other, us(1), &notice(1_000, 3, 1), &[]);
         assert_eq!((rate(&other, flow), drops(&other, DropReason::UnexpectedKind)), (RATE, 1), "{name}");
     }
 }
@@ -117,24 +119,24 @@ fn grants_on_acks() {
     for scheme in [scheme("rcp", &[]), scheme("rocc", &[("feedback", "ack")])] {
         let name = scheme.name();
         let mut host = host(&scheme, |_| {});
-        give(&mut host, us(1), &from_peer(Kind::Data, 1, 0), &[]);
-        let ack = take(&mut host, us(1)).expect("an ACK");
-        assert_eq!((ack.weir.kind, ack.weir.grant), (Kind::Ack, NO_LIMIT), "{name}");
+        deliver(&mut host, us(1), &from_peer(PacketKind::Data, 1, 0), &[]);
+        let ack = poll_transmit(&mut host, us(1)).expect("an ACK");
+        assert_eq!((ack.weir.kind, ack.weir.grant), (PacketKind::Ack, UNLIMITED_GRANT), "{name}");
 
         let flow = open(&mut host, us(2), 7, 10_000_000);
-        let data = take(&mut host, us(2)).expect("line rate at once");
+        let data = poll_transmit(&mut host, us(2)).expect("line rate at once");
         assert!(!data.weir.flags.has(Flags::TELEMETRY), "{name}");
         let grants = [
-            (NO_LIMIT, RATE),
+            (UNLIMITED_GRANT, RATE),
             (40_000_000, RATE * 2 / 5),
             (0, RATE * 2 / 5), // says nothing
-            (NO_LIMIT, RATE * 2 / 5),
+            (UNLIMITED_GRANT, RATE * 2 / 5),
             (1, RATE / 1000),
             (200_000_000, RATE),
         ];
         for (acked, (grant, expected)) in (0..).zip(grants) {
-            let plain = from_peer(Kind::Ack, 7, acked);
-            give(&mut host, us(3), &FrameRepr { weir: WeirRepr { grant, ..plain.weir }, ..plain }, &[]);
+            let plain = from_peer(PacketKind::Ack, 7, acked);
+            deliver(&mut host, us(3), &FrameRepr { weir: WeirRepr { grant, ..plain.weir }, ..plain }, &[]);
             assert_eq!(rate(&host, flow), expected, "{name}, grant {grant}");
         }
     }
@@ -145,10 +147,15 @@ fn grants_on_acks() {
 fn rcp_may_ask_first() {
     let mut host = host(&scheme("rcp", &[("start", "request")]), |_| {});
     let flow = open(&mut host, Time::ZERO, 7, 10_000_000);
-    let first = take(&mut host, Time::ZERO).expect("the request");
-    assert!(take(&mut host, us(5)).is_none());
-    let plain = from_peer(Kind::Ack, 7, first.payload_len);
-    give(&mut host, us(6), &FrameRepr { weir: WeirRepr { grant: 25_000_000, ..plain.weir }, ..plain }, &[]);
+    let first = poll_transmit(&mut host, Time::ZERO).expect("the request");
+    assert!(poll_transmit(&mut host, us(5)).is_none());
+    let plain = from_peer(PacketKind::Ack, 7, first.payload_len);
+    deliver(
+        &mut host,
+        us(6),
+        &FrameRepr { weir: WeirRepr { grant: 25_000_000, ..plain.weir }, ..plain },
+        &[],
+    );
     assert_eq!(rate(&host, flow), RATE / 4);
-    assert!(take(&mut host, us(6)).is_some());
+    assert!(poll_transmit(&mut host, us(6)).is_some());
 }

@@ -1,9 +1,9 @@
 //! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
 
 use crate::variants::scheme;
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind};
+use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind};
 use weir_host::{DropReason, Host, HostConfig, HostEvent};
-use weir_testkit::frames::{drain, from_peer, give, host, open, record, take, take_frame};
+use weir_testkit::frames::{deliver, drain, from_peer, host, open, poll_transmit, record, take_frame};
 use weir_testkit::net::{RATE, addr};
 use weir_units::{Bytes, Time};
 
@@ -12,7 +12,7 @@ fn receiver(name: &str, tune: impl FnOnce(&mut HostConfig)) -> Host {
 }
 
 fn data(message: u32, seq: u32, flags: Flags) -> FrameRepr {
-    let mut repr = from_peer(Kind::Data, message, seq);
+    let mut repr = from_peer(PacketKind::Data, message, seq);
     repr.weir.flags = flags;
     repr
 }
@@ -25,15 +25,15 @@ const T0: Time = Time::from_ms(1);
 fn acks_echo_the_packet() {
     let mut host = receiver("hpcc", |_| {});
     let mut repr = data(9, 0, Flags::START | Flags::TELEMETRY);
-    repr.weir.stamp = 0xdead_beef;
+    repr.weir.timestamp = 0xdead_beef;
     repr.weir.path_id = 0xabc;
     repr.ecn = Ecn::Ce;
     let records: Vec<u8> = (0..24).collect();
-    give(&mut host, T0, &repr, &records);
+    deliver(&mut host, T0, &repr, &records);
     let frame = take_frame(&mut host, T0).unwrap();
     assert_eq!(frame.view().records(), &records[..]);
     let ack = FrameRepr::parse(&frame.view());
-    assert_eq!((ack.weir.kind, ack.weir.seq, ack.weir.stamp), (Kind::Ack, 1000, 0xdead_beef));
+    assert_eq!((ack.weir.kind, ack.weir.seq, ack.weir.timestamp), (PacketKind::Ack, 1000, 0xdead_beef));
     assert_eq!(ack.weir.flags, Flags::ECN_ECHO);
     assert_eq!((ack.weir.grant, ack.weir.path_id), (0xabc, 0));
     assert_eq!((ack.source, ack.destination, ack.entropy_port), (addr(0), addr(1), repr.entropy_port));
@@ -46,9 +46,9 @@ fn acks_echo_the_packet() {
 fn answers_request_the_telemetry_of_the_scheme() {
     for (name, flags, n) in [("fncc", Flags::TELEMETRY, 1), ("hpcc", Flags::NONE, 0)] {
         let mut host = receiver(name, |_| {});
-        for (kind, seq) in [(Kind::Ack, 0), (Kind::Nack, 2_000)] {
-            give(&mut host, T0, &data(9, seq, Flags::NONE), &[]);
-            let answer = take(&mut host, T0).unwrap();
+        for (kind, seq) in [(PacketKind::Ack, 0), (PacketKind::Nack, 2_000)] {
+            deliver(&mut host, T0, &data(9, seq, Flags::NONE), &[]);
+            let answer = poll_transmit(&mut host, T0).unwrap();
             assert_eq!(
                 (answer.weir.kind, answer.weir.flags, answer.weir.concurrency),
                 (kind, flags, n),
@@ -62,17 +62,17 @@ fn answers_request_the_telemetry_of_the_scheme() {
 #[test]
 fn nacks_bring_telemetry() {
     for name in ["fncc", "hpcc", "hpcc++"] {
-        let after = |kind: Kind| {
+        let after = |kind: PacketKind| {
             let mut host = receiver(name, |_| {});
             let flow = open(&mut host, T0, 7, 100_000_000);
             let (sent, now) = drain(&mut host, T0);
             let payload = sent[0].payload_len;
-            give(&mut host, now, &from_peer(Kind::Ack, 7, payload), &record(1_000, 0, 300_000));
-            give(&mut host, now, &from_peer(kind, 7, 2 * payload), &record(13_000, 150_000, 300_000));
+            deliver(&mut host, now, &from_peer(PacketKind::Ack, 7, payload), &record(1_000, 0, 300_000));
+            deliver(&mut host, now, &from_peer(kind, 7, 2 * payload), &record(13_000, 150_000, 300_000));
             host.flow(flow).unwrap().rate
         };
-        assert_eq!(after(Kind::Nack), after(Kind::Ack), "{name}");
-        assert!(after(Kind::Nack) < RATE, "{name}: {}", after(Kind::Nack));
+        assert_eq!(after(PacketKind::Nack), after(PacketKind::Ack), "{name}");
+        assert!(after(PacketKind::Nack) < RATE, "{name}: {}", after(PacketKind::Nack));
     }
 }
 
@@ -82,21 +82,21 @@ fn acks_come_every_m_packets_and_at_once_when_it_matters() {
     let mut host = receiver("fncc", |config| config.ack_every = 4);
     let mut seq = 0;
     let mut next = |host: &mut Host, flags: Flags, ecn: Ecn| {
-        give(host, T0, &FrameRepr { ecn, ..data(9, seq, flags) }, &[]);
+        deliver(host, T0, &FrameRepr { ecn, ..data(9, seq, flags) }, &[]);
         seq += 1000;
-        take(host, T0).map(|ack| ack.weir.seq)
+        poll_transmit(host, T0).map(|ack| ack.weir.seq)
     };
     for expected in [None, None, None, Some(4000), None] {
         assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), expected);
     }
     // What was held is acknowledged unmarked first, then the marked packet.
     assert_eq!(next(&mut host, Flags::NONE, Ecn::Ce), Some(5000));
-    assert_eq!(take(&mut host, T0).map(|ack| ack.weir.seq), Some(6000));
+    assert_eq!(poll_transmit(&mut host, T0).map(|ack| ack.weir.seq), Some(6000));
     assert_eq!(next(&mut host, Flags::NONE, Ecn::NotEct), None);
     assert_eq!(next(&mut host, Flags::END, Ecn::NotEct), Some(8000));
     // Nothing is held back for later.
     host.wakeup(T0 + Time::from_secs(1));
-    assert_eq!(take(&mut host, T0 + Time::from_secs(1)), None);
+    assert_eq!(poll_transmit(&mut host, T0 + Time::from_secs(1)), None);
 }
 
 #[test]
@@ -106,13 +106,13 @@ fn a_held_ack_leaves_after_its_delay() {
         config.ack_every = 4;
         config.transport.ack_delay = Some(delay);
     });
-    give(&mut host, T0, &data(9, 0, Flags::START), &[]);
-    give(&mut host, T0 + Time::from_us(1), &data(9, 1000, Flags::NONE), &[]);
+    deliver(&mut host, T0, &data(9, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + Time::from_us(1), &data(9, 1000, Flags::NONE), &[]);
     assert_eq!(host.next_wakeup(), Some(T0 + delay));
     host.wakeup(T0 + Time::from_us(4));
-    assert_eq!(take(&mut host, T0 + Time::from_us(4)), None);
+    assert_eq!(poll_transmit(&mut host, T0 + Time::from_us(4)), None);
     host.wakeup(T0 + delay);
-    assert_eq!(take(&mut host, T0 + delay).unwrap().weir.seq, 2000);
+    assert_eq!(poll_transmit(&mut host, T0 + delay).unwrap().weir.seq, 2000);
     assert_eq!(host.next_wakeup(), None);
 }
 
@@ -122,19 +122,19 @@ fn nacks_are_limited_per_gap() {
     let interval = Time::from_us(500);
     let mut host = receiver("hpcc", |config| config.transport.nack_interval = Some(interval));
     let mut step = |at: Time, seq: u32| {
-        give(&mut host, at, &data(9, seq, Flags::NONE), &[]);
-        take(&mut host, at).map(|reply| (reply.weir.kind, reply.weir.seq))
+        deliver(&mut host, at, &data(9, seq, Flags::NONE), &[]);
+        poll_transmit(&mut host, at).map(|reply| (reply.weir.kind, reply.weir.seq))
     };
-    assert_eq!(step(T0, 0), Some((Kind::Ack, 1000)));
-    assert_eq!(step(T0, 2000), Some((Kind::Nack, 1000)));
+    assert_eq!(step(T0, 0), Some((PacketKind::Ack, 1000)));
+    assert_eq!(step(T0, 2000), Some((PacketKind::Nack, 1000)));
     assert_eq!(step(T0, 3000), None);
     assert_eq!(step(T0 + interval - Time::from_ps(1), 4000), None);
-    assert_eq!(step(T0 + interval, 5000), Some((Kind::Nack, 1000)));
-    assert_eq!(step(T0 + interval, 1000), Some((Kind::Ack, 2000)));
-    assert_eq!(step(T0 + interval, 9000), Some((Kind::Nack, 2000)));
-    assert_eq!(step(T0 + interval, 0), Some((Kind::Ack, 2000)));
+    assert_eq!(step(T0 + interval, 5000), Some((PacketKind::Nack, 1000)));
+    assert_eq!(step(T0 + interval, 1000), Some((PacketKind::Ack, 2000)));
+    assert_eq!(step(T0 + interval, 9000), Some((PacketKind::Nack, 2000)));
+    assert_eq!(step(T0 + interval, 0), Some((PacketKind::Ack, 2000)));
     // Half old, half new: the new half is taken.
-    assert_eq!(step(T0 + interval, 1500), Some((Kind::Ack, 2500)));
+    assert_eq!(step(T0 + interval, 1500), Some((PacketKind::Ack, 2500)));
     let stats = host.stats();
     assert_eq!((stats.out_of_order, stats.nacks_sent, stats.duplicates), (5, 3, 1));
     assert_eq!(stats.payload_received, 2500);
@@ -146,8 +146,8 @@ fn n_counts_active_flows() {
     let window = Time::from_us(100);
     let mut host = receiver("fncc", |config| config.transport.active_window = Some(window));
     let mut n = |at: Time, message: u32, seq: u32, flags: Flags| {
-        give(&mut host, at, &data(message, seq, flags), &[]);
-        take(&mut host, at).unwrap().weir.concurrency
+        deliver(&mut host, at, &data(message, seq, flags), &[]);
+        poll_transmit(&mut host, at).unwrap().weir.concurrency
     };
     assert_eq!(n(T0, 1, 0, Flags::START), 1);
     assert_eq!(n(T0, 2, 0, Flags::START), 2);
@@ -170,8 +170,8 @@ fn n_counts_active_flows() {
 #[test]
 fn message_ids_belong_to_their_source() {
     let mut host = receiver("fncc", |_| {});
-    give(&mut host, T0, &data(1, 0, Flags::START), &[]);
-    give(&mut host, T0, &FrameRepr { source: addr(2), ..data(1, 0, Flags::START) }, &[]);
+    deliver(&mut host, T0, &data(1, 0, Flags::START), &[]);
+    deliver(&mut host, T0, &FrameRepr { source: addr(2), ..data(1, 0, Flags::START) }, &[]);
     assert_eq!(host.active_inbound(T0), 2);
     assert_eq!(host.inbound(addr(2), 1).unwrap().received, Bytes::new(1000));
     assert_eq!(host.inbound(addr(3), 1), None);
@@ -183,21 +183,21 @@ fn message_ids_belong_to_their_source() {
 fn ended_messages_are_remembered_a_while() {
     let mut host = receiver("hpcc", |config| config.transport.tombstones = 2);
     for message in 1..=3 {
-        give(&mut host, T0, &data(message, 0, Flags::START | Flags::END), &[]);
-        assert_eq!(take(&mut host, T0).unwrap().weir.seq, 1000);
+        deliver(&mut host, T0, &data(message, 0, Flags::START | Flags::END), &[]);
+        assert_eq!(poll_transmit(&mut host, T0).unwrap().weir.seq, 1000);
         assert_eq!(host.inbound(addr(1), message), None);
     }
-    give(&mut host, T0, &data(3, 0, Flags::START | Flags::END | Flags::RETRANSMIT), &[]);
-    assert_eq!(take(&mut host, T0).unwrap().weir.seq, 1000);
+    deliver(&mut host, T0, &data(3, 0, Flags::START | Flags::END | Flags::RETRANSMIT), &[]);
+    assert_eq!(poll_transmit(&mut host, T0).unwrap().weir.seq, 1000);
     let events: Vec<_> = std::iter::from_fn(|| host.poll_event()).collect();
     assert_eq!(events.len(), 3);
     let peer = addr(1);
     assert_eq!(events[2], HostEvent::MessageReceived { peer, message: 3, bytes: Bytes::new(1000), at: T0 });
     // What an ended message cannot contain.
-    give(&mut host, T0, &data(3, 1000, Flags::NONE), &[]);
+    deliver(&mut host, T0, &data(3, 1000, Flags::NONE), &[]);
     assert_eq!(host.stats().drops.get(DropReason::BeyondEnd), 1);
     // The first was forgotten: it looks new.
-    give(&mut host, T0, &data(1, 0, Flags::START | Flags::END), &[]);
+    deliver(&mut host, T0, &data(1, 0, Flags::START | Flags::END), &[]);
     assert!(matches!(host.poll_event(), Some(HostEvent::MessageReceived { message: 1, .. })));
 }
 
@@ -211,18 +211,19 @@ fn ended_messages_acknowledge_every_subflow() {
         repr
     };
     // Subflow 1 lacks its first packet, and subflow 0 brings what was in it.
-    give(&mut host, T0, &on(1, 1000, 1000, Flags::END), &[]);
-    give(&mut host, T0, &on(0, 0, 0, Flags::START), &[]);
-    let answers: Vec<_> =
-        std::iter::from_fn(|| take(&mut host, T0)).map(|ack| (ack.weir.subflow, ack.weir.seq)).collect();
+    deliver(&mut host, T0, &on(1, 1000, 1000, Flags::END), &[]);
+    deliver(&mut host, T0, &on(0, 0, 0, Flags::START), &[]);
+    let answers: Vec<_> = std::iter::from_fn(|| poll_transmit(&mut host, T0))
+        .map(|ack| (ack.weir.subflow, ack.weir.seq))
+        .collect();
     assert_eq!(answers, [(1, 0), (0, 1000)]);
     for (subflow, seq, data_from, reached) in [(1, 0, 0, 1000), (1, 1000, 1000, 2000), (2, 0, 1000, 1000)] {
-        give(&mut host, T0, &on(subflow, seq, data_from, Flags::NONE), &[]);
-        let ack = take(&mut host, T0).expect("an ACK");
+        deliver(&mut host, T0, &on(subflow, seq, data_from, Flags::NONE), &[]);
+        let ack = poll_transmit(&mut host, T0).expect("an ACK");
         assert_eq!((ack.weir.subflow, ack.weir.seq), (subflow, reached));
     }
-    give(&mut host, T0, &on(1, 2000, 2000, Flags::NONE), &[]);
-    assert_eq!((take(&mut host, T0), host.stats().drops.get(DropReason::BeyondEnd)), (None, 1));
+    deliver(&mut host, T0, &on(1, 2000, 2000, Flags::NONE), &[]);
+    assert_eq!((poll_transmit(&mut host, T0), host.stats().drops.get(DropReason::BeyondEnd)), (None, 1));
 }
 
 /// Room for two: the idle one goes first, and if none is idle the newcomer is refused.
@@ -233,12 +234,12 @@ fn inbound_flows_are_bounded() {
         config.transport.max_inbound = 2;
         config.transport.active_window = Some(window);
     });
-    give(&mut host, T0, &data(1, 0, Flags::START), &[]);
-    give(&mut host, T0 + window, &data(2, 0, Flags::START), &[]);
-    give(&mut host, T0 + window, &data(3, 0, Flags::START), &[]);
+    deliver(&mut host, T0, &data(1, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + window, &data(2, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + window, &data(3, 0, Flags::START), &[]);
     assert_eq!(host.stats().drops.get(DropReason::ReceiverFull), 1);
     assert_eq!(host.inbound(addr(1), 3), None);
-    give(&mut host, T0 + window * 2, &data(3, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + window * 2, &data(3, 0, Flags::START), &[]);
     assert_eq!((host.inbound(addr(1), 1), host.stats().inbound_evicted), (None, 1));
     assert!(host.inbound(addr(1), 2).is_some() && host.inbound(addr(1), 3).is_some());
 }
@@ -252,10 +253,10 @@ fn control_frames_go_first_and_keep_to_their_class() {
     });
     weir_testkit::frames::open(&mut host, T0, 1, 10_000);
     for seq in 0..3 {
-        give(&mut host, T0, &data(9, seq * 1000, Flags::NONE), &[]);
+        deliver(&mut host, T0, &data(9, seq * 1000, Flags::NONE), &[]);
     }
     assert_eq!(host.stats().drops.get(DropReason::ControlQueueFull), 1);
-    let mut head = [0; weir_host::wire::MAX_HEAD];
+    let mut head = [0; weir_host::wire::MAX_HEADER_LEN];
     let mut classes = |paused| match host.transmit(T0, paused, &mut head) {
         weir_host::Transmit::Frame { class, flow, .. } => Some((class, flow.is_some())),
         weir_host::Transmit::Policy { .. } | weir_host::Transmit::Nothing => None,

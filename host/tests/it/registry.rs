@@ -4,7 +4,7 @@ use crate::expectations::expectations;
 use crate::variants::{all_schemes, all_variants};
 use weir_host::parameter::ParameterError;
 use weir_host::schemes::{Registry, SchemeError};
-use weir_testkit::conformance::{self, Config, Expectations};
+use weir_testkit::conformance::{self, Expectations, SchemeRef};
 use weir_units::Time;
 
 /// Makes a test of each function, which walks all schemes.
@@ -37,7 +37,7 @@ fn parameters_are_read_and_written() {
 }
 
 /// Runs a test with every scheme, and every setting that is another mechanism.
-fn for_all_variants(test: fn(&Config, &Expectations)) {
+fn for_all_variants(test: fn(&SchemeRef, &Expectations)) {
     all_variants().iter().for_each(|(_, scheme)| test(scheme, &expectations(&**scheme)));
 }
 

@@ -3,22 +3,22 @@
 use crate::variants::{all_schemes, all_variants, is_credited, scheme};
 use proptest::prelude::*;
 use std::sync::Arc;
-use weir_host::scheme::{Recovery, SchemeConfig};
-use weir_host::wire::{Flags, FrameView, HEADERS_LEN, INT_RECORD_LEN, MAX_HEAD, MAX_HOPS};
+use weir_host::scheme::{LossRecovery, SchemeConfig};
+use weir_host::wire::{Flags, FrameView, HEADERS_LEN, INT_RECORD_LEN, MAX_HEADER_LEN, MAX_HOPS};
 use weir_host::{HostConfig, HostEvent, Transmit};
 use weir_testkit::frames;
-use weir_testkit::net::{BASE_RTT, DELAY, Faults, Net, RATE};
+use weir_testkit::net::{BASE_RTT, DELAY, Faults, RATE, TestNetwork};
 use weir_units::{Bytes, Time};
 
 /// One flow alone takes what the law of line rate says, and nothing is repeated or dropped.
 #[test]
 fn a_flow_alone_runs_at_line_rate() {
     for scheme in all_schemes() {
-        let mut net = Net::star(2, &scheme);
+        let mut net = TestNetwork::star(2, &scheme);
         let size = Bytes::new(10_000_000);
         net.open(0, 1, Some(size));
         net.run_to_end(Time::from_ms(2));
-        let payload = net.hosts[0].config().payload().unwrap().get();
+        let payload = net.hosts[0].config().max_payload().unwrap().get();
         let wire = size.get() + size.get().div_ceil(payload) * HEADERS_LEN as u64;
         let ideal = RATE.tx_time(Bytes::new(wire)) + DELAY * 4;
         let fct = net.fcts()[0];
@@ -35,7 +35,7 @@ fn a_flow_alone_runs_at_line_rate() {
 /// A message of one packet: half a round trip each for data and ACK, nothing waits.
 #[test]
 fn fct_is_from_open_to_the_last_acknowledgement() {
-    let mut net = Net::star(2, &scheme("fncc", &[]));
+    let mut net = TestNetwork::star(2, &scheme("fncc", &[]));
     net.open(0, 1, Some(Bytes::new(1000)));
     net.run_to_end(Time::from_us(100));
     let data = RATE.tx_time(Bytes::new(1000 + HEADERS_LEN as u64));
@@ -45,7 +45,7 @@ fn fct_is_from_open_to_the_last_acknowledgement() {
 }
 
 /// A fifth of all packets may be lost and a timeout doubles six times from 200 ms: seven in a row are 25 s.
-const PATIENCE: Time = Time::from_secs(300);
+const TIMEOUT: Time = Time::from_secs(300);
 
 fn transfer(
     scheme: &Arc<dyn SchemeConfig>,
@@ -54,12 +54,12 @@ fn transfer(
     sizes: &[u64],
     tune: impl Fn(&mut HostConfig),
 ) -> Vec<(usize, HostEvent)> {
-    let mut net = Net::with(3, scheme, seed, tune);
+    let mut net = TestNetwork::with_config(3, scheme, seed, tune);
     net.faults = faults;
     for (i, &size) in sizes.iter().enumerate() {
         net.open(i % 2, 2, Some(Bytes::new(size)));
     }
-    net.run_to_end(PATIENCE);
+    net.run_to_end(TIMEOUT);
     // Packets still in flight find no flow and change nothing.
     net.run_until(net.now + Time::from_secs(1));
     for (i, &size) in sizes.iter().enumerate() {
@@ -111,7 +111,7 @@ fn runs_repeat_exactly() {
 #[test]
 fn flows_longer_than_32_bits_of_offset() {
     let size = Bytes::new((1 << 32) + 123_456_789);
-    let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+    let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.mtu = Bytes::new(65_549);
         config.base_rtt = Time::from_us(30);
     });
@@ -128,7 +128,7 @@ fn flows_longer_than_32_bits_of_offset() {
 #[test]
 fn clocks_wrap_in_the_middle_of_a_flow() {
     for scheme in all_schemes() {
-        let mut net = Net::star(2, &scheme);
+        let mut net = TestNetwork::star(2, &scheme);
         net.run_until(Time::from_ns((1 << 32) - 200_000));
         let flow = net.open(0, 1, None);
         for step in 1..=40 {
@@ -154,14 +154,14 @@ fn clocks_wrap_in_the_middle_of_a_flow() {
 /// A stopped flow ends with one more packet, which carries END, and finishes like any other.
 #[test]
 fn a_stopped_flow_finishes() {
-    let mut net = Net::star(2, &scheme("fncc", &[]));
+    let mut net = TestNetwork::star(2, &scheme("fncc", &[]));
     let flow = net.open(0, 1, None);
     net.run_until(Time::from_us(50));
     let view = net.flow(0, flow);
     assert_eq!(view.size, None);
     net.stop(0, flow);
     let size = net.flow(0, flow).size.expect("it is known now");
-    assert_eq!(size, view.sent + net.hosts[0].config().payload().unwrap());
+    assert_eq!(size, view.sent + net.hosts[0].config().max_payload().unwrap());
     net.run_to_end(Time::from_us(100));
     assert_eq!(net.hosts[1].stats().payload_received, size.get());
     assert_eq!(net.hosts[0].flow(flow), None);
@@ -172,7 +172,7 @@ fn a_stopped_flow_finishes() {
 /// A paused class keeps its frames, its flows do not time out, and all goes on after the resume.
 #[test]
 fn pauses_are_kept_and_are_no_loss() {
-    let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+    let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.control_class = 7;
         config.data_class = 3;
     });
@@ -193,7 +193,7 @@ fn pauses_are_kept_and_are_no_loss() {
 /// timeouts that pass meanwhile repeat nothing and do not back off.
 #[test]
 fn a_pause_with_packets_in_flight_is_no_loss() {
-    let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+    let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.control_class = 7;
         config.data_class = 3;
     });
@@ -216,14 +216,14 @@ fn a_pause_with_packets_in_flight_is_no_loss() {
 /// both transports.
 #[test]
 fn short_messages_go_first_in_their_class() {
-    for recovery in [Recovery::GoBackN, Recovery::Selective] {
+    for recovery in [LossRecovery::GoBackN, LossRecovery::Selective] {
         let mut host = frames::host(&scheme("dcqcn", &[("short_first", "8KB")]), |config| {
             (config.data_class, config.express_class) = (3, 5);
             config.transport.recovery = Some(recovery);
         });
         let [long, short, longer] = [(1, 8_001), (2, 8_000), (3, 100_000)]
             .map(|(id, size)| frames::open(&mut host, Time::ZERO, id, size));
-        let mut head = [0; MAX_HEAD];
+        let mut head = [0; MAX_HEADER_LEN];
         let mut next = |paused: u8| match host.transmit(Time::ZERO, paused, &mut head) {
             Transmit::Frame { head_len, payload, class, flow } => {
                 let frame = FrameView::new(&head[..head_len], payload).expect("a good frame");
@@ -243,7 +243,7 @@ fn short_messages_go_first_in_their_class() {
 #[test]
 fn the_window_is_tested_before_the_packet() {
     let in_flight = |base_rtt: Time| {
-        let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+        let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
             config.mtu = Bytes::new(1000 + (HEADERS_LEN + MAX_HOPS * INT_RECORD_LEN) as u64);
             config.base_rtt = base_rtt;
         });
@@ -261,12 +261,12 @@ fn the_window_is_tested_before_the_packet() {
 #[test]
 fn the_window_holds_without_acks() {
     for scheme in all_schemes() {
-        let mut net = Net::star(2, &scheme);
+        let mut net = TestNetwork::star(2, &scheme);
         net.pause(1, 1);
         let flow = net.open(0, 1, None);
         net.run_until(Time::from_us(100));
         let view = net.flow(0, flow);
-        let payload = net.hosts[0].config().payload().unwrap();
+        let payload = net.hosts[0].config().max_payload().unwrap();
         if is_credited(&scheme) {
             assert_eq!(view.sent, Bytes::ZERO, "credits wait with the ACKs");
         } else if view.window == RATE.bytes_in(BASE_RTT) || scheme.needs().transport.slow_start {
@@ -285,14 +285,14 @@ fn the_window_holds_without_acks() {
 #[test]
 fn many_flows_share_the_nic_evenly() {
     let flows = 2_000;
-    let mut net = Net::star(2, &scheme("fncc", &[("lhcs", "off")]));
+    let mut net = TestNetwork::star(2, &scheme("fncc", &[("lhcs", "off")]));
     let ids: Vec<_> = (0..flows).map(|_| net.open(0, 1, None)).collect();
     net.run_until(RATE.tx_time(Bytes::new(1518)) * flows * 20);
     let sent: Vec<u64> = ids.iter().map(|&id| net.flow(0, id).sent.get()).collect();
     let total: u64 = sent.iter().sum();
-    let (least, most) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
-    assert!(*least * 10 > total / flows * 7, "{least} of {}", total / flows);
-    assert!(*most * 10 < total / flows * 13, "{most} of {}", total / flows);
+    let (min, max) = (sent.iter().min().unwrap(), sent.iter().max().unwrap());
+    assert!(*min * 10 > total / flows * 7, "{min} of {}", total / flows);
+    assert!(*max * 10 < total / flows * 13, "{max} of {}", total / flows);
     assert!(RATE.bytes_in(net.now).get() < total * 110 / 100, "the NIC was idle");
 }
 
@@ -300,13 +300,13 @@ fn many_flows_share_the_nic_evenly() {
 #[test]
 fn grown_frames_fit_the_mtu() {
     for scheme in all_schemes() {
-        let net = Net::star(1, &scheme);
+        let net = TestNetwork::star(1, &scheme);
         let config = net.hosts[0].config();
         let grows = match scheme.needs().telemetry {
-            weir_host::scheme::TelemetryOn::Data => MAX_HOPS * scheme.needs().records.record_len(),
+            weir_host::scheme::TelemetrySource::Data => MAX_HOPS * scheme.needs().records.record_len(),
             _ => 0,
         };
-        let frame = config.payload().unwrap().get() as usize + HEADERS_LEN + grows;
+        let frame = config.max_payload().unwrap().get() as usize + HEADERS_LEN + grows;
         assert_eq!(frame as u64, config.mtu.get(), "{}", scheme.name());
     }
 }
@@ -315,7 +315,7 @@ fn grown_frames_fit_the_mtu() {
 /// held ACK leaves after a delay.
 #[test]
 fn cumulative_acks_do_not_stall_small_windows() {
-    let mut net = Net::with(2, &scheme("hpcc", &[]), 1, |config| {
+    let mut net = TestNetwork::with_config(2, &scheme("hpcc", &[]), 1, |config| {
         config.ack_every = 1000;
     });
     net.open(0, 1, Some(Bytes::new(1_000_000)));
@@ -339,7 +339,8 @@ fn a_lost_first_packet_is_repeated_after_the_initial_timeout() {
         assert_eq!(host.next_wakeup(), Some(expected));
         host.wakeup(expected);
         assert!(
-            frames::take(&mut host, expected).is_some_and(|frame| frame.weir.flags.has(Flags::RETRANSMIT))
+            frames::poll_transmit(&mut host, expected)
+                .is_some_and(|frame| frame.weir.flags.has(Flags::RETRANSMIT))
         );
         assert_eq!(host.stats().timeouts, 1);
     }

@@ -1,7 +1,7 @@
 //! The schemes that tests walk through.
 
 use std::sync::Arc;
-use weir_host::law::PortLaw;
+use weir_host::port_algorithm::PortAlgorithm;
 use weir_host::scheme::SchemeConfig;
 use weir_host::schemes::Registry;
 use weir_testkit::net::BASE_RTT;
@@ -33,7 +33,7 @@ pub fn all_variants() -> Vec<(String, Arc<dyn SchemeConfig>)> {
 
 /// Returns whether a sender waits for the receiver's credits.
 pub fn is_credited(scheme: &Arc<dyn SchemeConfig>) -> bool {
-    matches!(scheme.port_law(BASE_RTT), Some(PortLaw::Credits(_)))
+    matches!(scheme.port_algorithm(BASE_RTT), Some(PortAlgorithm::Credits(_)))
 }
 
 /// One scheme, tuned.

@@ -1,14 +1,14 @@
 //! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
 
-use crate::yaml::in_file;
+use crate::yaml::with_file_position;
 use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::path::{Path, PathBuf};
 use std::sync::{Arc, LazyLock};
-use weir_host::abilities::{Ability, Declaration, TELEMETRY_ANNOTATION};
-use weir_host::offer::Offer;
-use weir_host::own_record::{RECORD_HEADER, RecordLayout};
+use weir_host::capabilities::{Capability, Declaration, TELEMETRY_ANNOTATION};
+use weir_host::custom_record::{RECORD_HEADER, RecordLayout};
 use weir_host::scheme::SwitchProgram;
+use weir_host::switch_profile::SwitchProfile;
 use weir_switch::program::{Engine, Program};
 
 /// A compiled program: what the switch loads and what its controller knows of it.
@@ -77,12 +77,13 @@ impl Artifact {
             Ok::<_, String>(Cow::Owned(text))
         };
         let program = read(json)?;
-        let beside = || p4info_beside(json);
+        let beside = || find_p4info(json);
         let p4info = p4info.map_or_else(beside, |path| Ok(path.to_owned()))?;
         let name = Cow::Owned(json.display().to_string());
         let artifact = Artifact { name, json: program, p4info: read(&p4info)? };
-        let words =
-            |path: &Path, text: &str, error: String| in_file(&path.display().to_string(), text, &error);
+        let words = |path: &Path, text: &str, error: String| {
+            with_file_position(&path.display().to_string(), text, &error)
+        };
         Program::from_json(&artifact.json).map_err(|e| words(json, &artifact.json, e.to_string()))?;
         Index::from_text(&artifact.p4info).map_err(|e| words(&p4info, &artifact.p4info, e.to_string()))?;
         Ok(artifact)
@@ -119,7 +120,7 @@ impl Artifact {
 /// # Errors
 ///
 /// If there is none. The text names the file that was expected.
-pub fn p4info_beside(program: &Path) -> Result<PathBuf, String> {
+pub fn find_p4info(program: &Path) -> Result<PathBuf, String> {
     const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
     let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
     candidates.find(|path| path.is_file()).ok_or_else(|| {
@@ -134,8 +135,8 @@ pub fn p4info_beside(program: &Path) -> Result<PathBuf, String> {
 ///
 /// If its telemetry records have a length or a field that cannot be, or `ticks` in `@weir_telemetry` is no number. The
 /// text names the object.
-pub fn offer(p4info: &Index) -> Result<Offer, String> {
-    let declares = |ability: &Ability| match ability.declaration() {
+pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
+    let declares = |ability: &Capability| match ability.declaration() {
         Declaration::Table(table) => p4info.tables.named(table).is_ok(),
         Declaration::Telemetry(word) => telemetry_words(p4info).any(|it| it == word),
     };
@@ -149,10 +150,10 @@ pub fn offer(p4info: &Index) -> Result<Offer, String> {
             format!("@{TELEMETRY_ANNOTATION}: ticks={number}: write a number from 1 to 1000000")
         })
     });
-    Ok(Offer {
-        abilities: Ability::ALL.into_iter().filter(declares).collect(),
+    Ok(SwitchProfile {
+        abilities: Capability::ALL.into_iter().filter(declares).collect(),
         record: record.transpose().map_err(|error| error.to_string())?,
-        ticks: ticks.transpose()?.unwrap_or(1),
+        ticks_per_unit: ticks.transpose()?.unwrap_or(1),
     })
 }
 

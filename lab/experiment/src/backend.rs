@@ -1,7 +1,7 @@
 //! A world in which experiments run: [`Backend`], what it comes to, and who watches it.
 
 use crate::Experiment;
-use crate::results::{Part, Results};
+use crate::results::{Results, SchemeSnapshot};
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_controller::topology::LinkIx;
@@ -14,23 +14,23 @@ pub trait Backend {
     /// # Errors
     ///
     /// If there are no results. A failure after the first scheme is the outcome's [`failure`](Outcome::failure).
-    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error>;
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error>;
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
-pub struct Outcome {
+pub struct RunOutcome {
     /// The measurements; up to its end, if the run was interrupted or failed.
     pub results: Results,
     /// Facts that only a fabric of real interfaces has.
-    pub fabric: Option<Fabric>,
+    pub fabric: Option<FabricReport>,
     /// The reason why it ended early, other than an interruption.
     pub failure: Option<Error>,
 }
 
 /// Facts about a fabric of real interfaces, besides the results.
 #[derive(Clone, Debug, Default)]
-pub struct Fabric {
+pub struct FabricReport {
     /// The content of `fabric.json`.
     pub facts: serde_json::Value,
     /// Those for the report's heading, as pairs of a word and its value.
@@ -52,21 +52,21 @@ pub enum Error {
 
 impl Error {
     /// Wrong input.
-    pub fn input(why: impl std::fmt::Display) -> Error {
-        Error::Input(why.to_string())
+    pub fn input(reason: impl std::fmt::Display) -> Error {
+        Error::Input(reason.to_string())
     }
 
     /// Failed work.
-    pub fn work(why: impl std::fmt::Display) -> Error {
-        Error::Work(why.to_string())
+    pub fn work(reason: impl std::fmt::Display) -> Error {
+        Error::Work(reason.to_string())
     }
 
     /// Names the place before the message.
     #[must_use]
     pub fn at(self, place: impl std::fmt::Display) -> Error {
         match self {
-            Error::Input(why) => Error::Input(format!("{place}: {why}")),
-            Error::Work(why) => Error::Work(format!("{place}: {why}")),
+            Error::Input(reason) => Error::Input(format!("{place}: {reason}")),
+            Error::Work(reason) => Error::Work(format!("{place}: {reason}")),
         }
     }
 }
@@ -80,16 +80,16 @@ impl From<std::io::Error> for Error {
 /// Cores that threads share: as many threads work at a time as there are cores. One that has nothing more to do gives its
 /// core to the others.
 #[derive(Debug)]
-pub struct Cores {
+pub struct CorePool {
     total: usize,
     free: AtomicUsize,
 }
 
-impl Cores {
+impl CorePool {
     /// This number of cores, at least one. The caller's thread has one of them.
-    pub fn new(total: usize) -> Cores {
+    pub fn new(total: usize) -> CorePool {
         let total = total.max(1);
-        Cores { total, free: AtomicUsize::new(total - 1) }
+        CorePool { total, free: AtomicUsize::new(total - 1) }
     }
 
     /// Number of cores.
@@ -98,21 +98,21 @@ impl Cores {
     }
 
     /// Takes a core for one more thread, if one is free.
-    pub fn take(&self) -> bool {
+    pub fn try_acquire(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
     }
 
     /// Gives a thread's core back.
-    pub fn give(&self) {
+    pub fn release(&self) {
         self.free.fetch_add(1, Ordering::AcqRel);
     }
 
     /// Takes a core for one of several threads that do a caller's work while the caller waits, if one is free: the first has
     /// the caller's. `working` is the number of these threads.
-    pub fn share<'a>(&'a self, working: &'a AtomicUsize) -> Option<Share<'a>> {
-        if working.fetch_add(1, Ordering::AcqRel) == 0 || self.take() {
-            return Some(Share { cores: self, working });
+    pub fn try_share<'a>(&'a self, working: &'a AtomicUsize) -> Option<CoreLease<'a>> {
+        if working.fetch_add(1, Ordering::AcqRel) == 0 || self.try_acquire() {
+            return Some(CoreLease { cores: self, working });
         }
         working.fetch_sub(1, Ordering::AcqRel);
         None
@@ -121,15 +121,15 @@ impl Cores {
 
 /// The core of a thread, until it has nothing more to do. That of the last one is the caller's again.
 #[derive(Debug)]
-pub struct Share<'a> {
-    cores: &'a Cores,
+pub struct CoreLease<'a> {
+    cores: &'a CorePool,
     working: &'a AtomicUsize,
 }
 
-impl Drop for Share<'_> {
+impl Drop for CoreLease<'_> {
     fn drop(&mut self) {
         if self.working.fetch_sub(1, Ordering::AcqRel) > 1 {
-            self.cores.give();
+            self.cores.release();
         }
     }
 }
@@ -142,7 +142,7 @@ pub struct Progress<'a> {
     /// Index of the scheme, from 0.
     pub index: usize,
     /// Number of schemes.
-    pub of: usize,
+    pub scheme_count: usize,
     /// Time reached, of the experiment.
     pub now: Time,
     /// Time to reach.
@@ -165,14 +165,14 @@ pub trait Observer {
     /// Called every so often.
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
 
-    /// Returns whether [`keep`](Self::keep) is to be called with what scheme number `index` has come to by now; asked
+    /// Returns whether [`snapshot`](Self::keep) is to be called with what scheme number `index` has come to by now; asked
     /// as often as progress is reported, and at the scheme's end.
-    fn keeps(&mut self, _index: usize) -> bool {
+    fn wants_snapshot(&mut self, _index: usize) -> bool {
         false
     }
 
     /// Keeps the results of one scheme so far.
-    fn keep(&mut self, _part: Part) {}
+    fn snapshot(&mut self, _part: SchemeSnapshot) {}
 
     /// Returns a link to take down or up now, in virtual time and if schemes run one after the other; asked until there is
     /// none, as often as progress is reported.
@@ -194,12 +194,12 @@ mod tests {
 
     #[test]
     fn cores_are_shared_and_come_back() {
-        let (cores, working) = (Cores::new(3), AtomicUsize::new(0));
-        let shares: Vec<Share<'_>> = (0..4).map_while(|_| cores.share(&working)).collect();
-        assert_eq!((shares.len(), cores.take()), (3, false));
+        let (cores, working) = (CorePool::new(3), AtomicUsize::new(0));
+        let shares: Vec<CoreLease<'_>> = (0..4).map_while(|_| cores.try_share(&working)).collect();
+        assert_eq!((shares.len(), cores.try_acquire()), (3, false));
         drop(shares);
         // The caller goes on with one, and may use the two others.
-        assert_eq!([(); 3].map(|()| cores.take()), [true, true, false]);
-        assert!(!Cores::new(0).take());
+        assert_eq!([(); 3].map(|()| cores.try_acquire()), [true, true, false]);
+        assert!(!CorePool::new(0).try_acquire());
     }
 }

@@ -66,14 +66,14 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
 }
 
 /// Values in ascending order; at least one.
-struct Sample(Vec<f64>);
+struct SortedSample(Vec<f64>);
 
-impl Sample {
+impl SortedSample {
     /// `None` of nothing.
-    fn of(values: impl Iterator<Item = f64>) -> Option<Sample> {
+    fn of(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
-        (!values.is_empty()).then_some(Sample(values))
+        (!values.is_empty()).then_some(SortedSample(values))
     }
     fn count(&self) -> u64 {
         self.0.len() as u64
@@ -89,7 +89,7 @@ impl Sample {
 
 /// Completion times of jobs; `None` of nothing.
 pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
-    let sample = Sample::of(times.map(Time::as_us_f64))?;
+    let sample = SortedSample::of(times.map(Time::as_us_f64))?;
     let [p50_us, p90_us, p99_us] = [50, 90, 99].map(|percent| sample.at(percent));
     Some(JobTimes { count: sample.count(), mean_us: sample.mean(), p50_us, p90_us, p99_us })
 }
@@ -98,14 +98,14 @@ pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
 pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
     let running = flows.iter().filter(|flow| flow.size.is_none() && flow.start < end);
     let gbps = |flow: &FlowRecord| flow.acked.as_f64() * 8.0 / (end - flow.start).as_us_f64() / 1e3;
-    let sample = Sample::of(running.map(gbps))?;
+    let sample = SortedSample::of(running.map(gbps))?;
     let [p5_gbps, p50_gbps, p95_gbps] = [5, 50, 95].map(|percent| sample.at(percent));
     Some(GoodputSummary { flows: sample.count(), mean_gbps: sample.mean(), p5_gbps, p50_gbps, p95_gbps })
 }
 
 /// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
 pub fn percentiles(values: impl IntoIterator<Item = f64>) -> Option<Percentiles> {
-    let sample = Sample::of(values.into_iter())?;
+    let sample = SortedSample::of(values.into_iter())?;
     let [p50, p95, p99] = [50, 95, 99].map(|percent| sample.at(percent));
     Some(Percentiles { mean: sample.mean(), p50, p95, p99 })
 }
@@ -142,7 +142,7 @@ mod tests {
         FlowRecord {
             from: "h1".into(),
             to: "h2".into(),
-            nth: 1,
+            ordinal: 1,
             port: 50_000,
             incast: false,
             size: Some(Bytes::new(size)),

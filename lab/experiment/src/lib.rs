@@ -33,7 +33,7 @@ pub mod topologies;
 pub mod workload;
 pub mod yaml;
 
-pub use backend::{Backend, LinkChange, Observer, Outcome, Progress};
+pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};
 pub use catalogue::Catalogue;
 pub use file::{Experiment, ExperimentError, Flow, Scheme};
 /// For the schemas of the keys of own workloads and topologies.

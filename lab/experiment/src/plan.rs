@@ -10,8 +10,8 @@ use std::fmt::Display;
 use weir_controller::plan::{PlanOptions, Planner};
 use weir_controller::topology::SwitchIx;
 use weir_controller::{BaseRtt, Routes};
-use weir_host::law::{CongestionLaw, PortLaw};
-use weir_host::scheme::TelemetryOn;
+use weir_host::port_algorithm::{CongestionThreshold, PortAlgorithm};
+use weir_host::scheme::TelemetrySource;
 use weir_units::Time;
 
 /// Returns `T` of every sender: the experiment's, or the longest of its topology.
@@ -22,13 +22,13 @@ pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
 }
 
 /// Contents of the tables of switches while a scheme runs, as the controller writes them.
-pub struct Tables<'e> {
+pub struct SwitchTables<'e> {
     experiment: &'e Experiment,
     planner: Planner<'e>,
     p4info: &'e Index,
 }
 
-impl<'e> Tables<'e> {
+impl<'e> SwitchTables<'e> {
     /// `tick` is that of the switches' clock.
     ///
     /// # Errors
@@ -41,11 +41,11 @@ impl<'e> Tables<'e> {
         base_rtt: Time,
         tick: Time,
         p4info: &'e Index,
-    ) -> Result<Tables<'e>, Error> {
+    ) -> Result<SwitchTables<'e>, Error> {
         let options = options(experiment, scheme, base_rtt, tick).map_err(refused)?;
-        let options = PlanOptions { without_routes: experiment.brings_routes(p4info), ..options };
+        let options = PlanOptions { skip_routes: experiment.provides_routes(p4info), ..options };
         let planner = Planner::new(&experiment.topology, routes, options, p4info).map_err(refused)?;
-        Ok(Tables { experiment, planner, p4info })
+        Ok(SwitchTables { experiment, planner, p4info })
     }
 
     /// Returns what is written into one switch.
@@ -53,7 +53,7 @@ impl<'e> Tables<'e> {
     /// # Errors
     ///
     /// If the program lacks an object that the plan or the file's entries name.
-    pub fn of(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
+    pub fn updates_for(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
         let mut updates = self.planner.updates(ix).map_err(refused)?;
         updates.extend(self.experiment.further_updates(ix, self.p4info).map_err(refused)?);
         Ok(updates)
@@ -63,15 +63,18 @@ impl<'e> Tables<'e> {
     ///
     /// # Errors
     ///
-    /// As [`Tables::of`].
-    pub fn of_all(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
+    /// As [`SwitchTables::updates_for`].
+    pub fn all_updates(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
         let topology = &self.experiment.topology;
-        topology.switch_ixs().map(|ix| Ok((topology.switch(ix).name.clone(), self.of(ix)?))).collect()
+        topology
+            .switch_ixs()
+            .map(|ix| Ok((topology.switch(ix).name.clone(), self.updates_for(ix)?)))
+            .collect()
     }
 }
 
-fn refused(why: impl Display) -> Error {
-    Error::Input(format!("plan: {why}"))
+fn refused(reason: impl Display) -> Error {
+    Error::Input(format!("plan: {reason}"))
 }
 
 /// Returns the options of the tables besides routes while `scheme` runs.
@@ -81,23 +84,23 @@ fn options(
     base_rtt: Time,
     tick: Time,
 ) -> Result<PlanOptions, PortParameterError> {
-    let mirrors = scheme.config.needs().telemetry == TelemetryOn::Notices;
+    let mirrors = scheme.config.needs().telemetry == TelemetrySource::RateNotifications;
     let mut options = PlanOptions {
         ecn: experiment.ecn_for(scheme),
         deflection: experiment.deflection_for(scheme, tick),
-        mirrors,
+        port_clone_sessions: mirrors,
         weights: experiment.spec.weights(),
         ..PlanOptions::default()
     };
-    if let Some(law) = scheme.config.port_law(base_rtt) {
+    if let Some(law) = scheme.config.port_algorithm(base_rtt) {
         // A queue for a rate, which a scheme states for the file's; the rest of a law fits any rate.
         let law = match law {
-            PortLaw::Congestion(CongestionLaw { queue, per }) => {
-                PortLaw::Congestion(CongestionLaw { queue, per: experiment.scale.rate(per) })
+            PortAlgorithm::Congestion(CongestionThreshold { queue, per }) => {
+                PortAlgorithm::Congestion(CongestionThreshold { queue, per: experiment.scale.rate(per) })
             }
             law => law,
         };
-        port_parameters::put(&law, &experiment.topology, tick, &mut options)?;
+        port_parameters::apply_law(&law, &experiment.topology, tick, &mut options)?;
     }
-    Ok(options.first(experiment.first(scheme)))
+    Ok(options.prioritise(experiment.first(scheme)))
 }

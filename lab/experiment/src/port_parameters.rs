@@ -2,9 +2,11 @@
 
 use weir_controller::PlanOptions;
 use weir_controller::plan::Call;
-use weir_controller::port_row::PortRow;
+use weir_controller::port_params::PortParams;
 use weir_controller::topology::Topology;
-use weir_host::law::{CongestionLaw, CreditLaw, GRANT_UNIT_BPS, PortLaw, RcpLaw, RoccLaw};
+use weir_host::port_algorithm::{
+    CongestionThreshold, CreditLimit, GRANT_UNIT_BPS, PortAlgorithm, RcpParams, RoccParams,
+};
 use weir_units::{Bandwidth, Time};
 
 /// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
@@ -15,7 +17,7 @@ const INVERSE: f64 = 4_294_967_296.0;
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortParameterError {
     /// A number that the port's table cannot hold.
-    #[error("a port of {rate} does not support this: {what} would be {value}, outside of 1 to {most}")]
+    #[error("a port of {rate} does not support this: {what} would be {value}, outside of 1 to {max}")]
     Number {
         /// The port's rate.
         rate: Bandwidth,
@@ -24,10 +26,10 @@ pub enum PortParameterError {
         /// Its value.
         value: String,
         /// The largest.
-        most: u32,
+        max: u32,
     },
     /// A period that the switch's clock cannot tell from its wrap.
-    #[error("refresh: {period} is outside the switch's range of 1 to {LONGEST_REFRESH} ticks of {tick}")]
+    #[error("refresh: {period} is outside the switch's range of 1 to {MAX_REFRESH_TICKS} ticks of {tick}")]
     Refresh {
         /// The period.
         period: Time,
@@ -37,7 +39,7 @@ pub enum PortParameterError {
 }
 
 /// Half of what 24 bits count: beyond it, before and after cannot be told apart.
-const LONGEST_REFRESH: u32 = 1 << 23;
+const MAX_REFRESH_TICKS: u32 = 1 << 23;
 
 /// Adds a control law's port parameters to the options of the switches' tables, for switches whose clock has this
 /// tick.
@@ -45,29 +47,30 @@ const LONGEST_REFRESH: u32 = 1 << 23;
 /// # Errors
 ///
 /// A parameter does not fit its field for a link's rate, or a period is outside the range of the switches' clock.
-pub fn put(
-    law: &PortLaw,
+pub fn apply_law(
+    law: &PortAlgorithm,
     topology: &Topology,
     tick: Time,
     options: &mut PlanOptions,
 ) -> Result<(), PortParameterError> {
-    let rows = |row: &dyn Fn(Port) -> Result<PortRow, PortParameterError>| -> Result<_, PortParameterError> {
-        let rates = topology.links.iter().map(|link| link.rate);
-        rates.map(|rate| Ok((rate, row(Port { rate, tick })?))).collect()
-    };
+    let rows =
+        |row: &dyn Fn(Port) -> Result<PortParams, PortParameterError>| -> Result<_, PortParameterError> {
+            let rates = topology.links.iter().map(|link| link.rate);
+            rates.map(|rate| Ok((rate, row(Port { rate, tick })?))).collect()
+        };
     match law {
-        PortLaw::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
-        PortLaw::Rocc(law) => options.rows = rows(&|port| rocc(law, port))?,
-        PortLaw::Rcp(law) => options.rows = rows(&|port| rcp(law, port))?,
-        PortLaw::Credits(law) => options.rows = rows(&|port| credits(law, port))?,
-        PortLaw::Congestion(law) => options.rows = rows(&|port| congestion(law, port))?,
+        PortAlgorithm::IntRefresh(period) => options.int_refresh = Some(refresh_ticks(*period, tick)?),
+        PortAlgorithm::Rocc(law) => options.port_params = rows(&|port| rocc(law, port))?,
+        PortAlgorithm::Rcp(law) => options.port_params = rows(&|port| rcp(law, port))?,
+        PortAlgorithm::Credits(law) => options.port_params = rows(&|port| credits(law, port))?,
+        PortAlgorithm::Congestion(law) => options.port_params = rows(&|port| congestion(law, port))?,
     }
     Ok(())
 }
 
 fn refresh_ticks(period: Time, tick: Time) -> Result<u32, PortParameterError> {
     match u32::try_from(period / tick) {
-        Ok(ticks) if (1..=LONGEST_REFRESH).contains(&ticks) => Ok(ticks),
+        Ok(ticks) if (1..=MAX_REFRESH_TICKS).contains(&ticks) => Ok(ticks),
         _ => Err(PortParameterError::Refresh { period, tick }),
     }
 }
@@ -90,19 +93,19 @@ impl Port {
         time.as_secs_f64() / self.tick.as_secs_f64()
     }
     /// Returns a number of the table: rounded, and neither nothing nor too large.
-    fn number(self, what: &'static str, value: f64, most: u32) -> Result<u32, PortParameterError> {
+    fn number(self, what: &'static str, value: f64, max: u32) -> Result<u32, PortParameterError> {
         let whole = value.round();
-        if (1.0..=f64::from(most)).contains(&whole) {
+        if (1.0..=f64::from(max)).contains(&whole) {
             return Ok(whole as u32);
         }
-        Err(PortParameterError::Number { rate: self.rate, what, value: format!("{value:.3}"), most })
+        Err(PortParameterError::Number { rate: self.rate, what, value: format!("{value:.3}"), max })
     }
 }
 
-fn rocc(law: &RoccLaw, port: Port) -> Result<PortRow, PortParameterError> {
+fn rocc(law: &RoccParams, port: Port) -> Result<PortParams, PortParameterError> {
     let sent = port.bytes_per_s() * law.period.as_secs_f64();
     // kbit/s per byte, of a gain in units of rate per unit of queue.
-    let per_byte = port.rate() * RoccLaw::RATE_UNIT / (sent * RoccLaw::QUEUE_UNIT);
+    let per_byte = port.rate() * RoccParams::RATE_UNIT / (sent * RoccParams::QUEUE_UNIT);
     let ticks = port.ticks(law.period);
     let number = |what, value| port.number(what, value, u32::MAX);
     let alpha = (law.alpha * per_byte * GAIN).round().min(f64::from(1 << 20)) as u32;
@@ -114,24 +117,24 @@ fn rocc(law: &RoccLaw, port: Port) -> Result<PortRow, PortParameterError> {
         ("inverse", ((INVERSE / ticks).min(f64::from(u32::MAX)) as u32).into()),
         ("qmid", number("Qmid in bytes", law.q_mid * sent)?.into()),
         ("qmax", number("Qmax in bytes", law.q_max * sent)?.into()),
-        ("fmin", number("Fmin in kbit/s", (law.floor * port.rate()).max(1.0))?.into()),
+        ("fmin", number("Fmin in kbit/s", (law.min_share * port.rate()).max(1.0))?.into()),
         ("fmax", number("Fmax in kbit/s", port.rate())?.into()),
         // kbit/s per byte of distance from the reference and of growth, times 2^16.
         ("alpha_qref", u128::from(alpha) * u128::from(qref)),
         ("alpha_gain", alpha.into()),
         ("beta_gain", beta.into()),
     ];
-    Ok(PortRow { table: "rocc_port", call: Call { action: "pi", params } })
+    Ok(PortParams { table: "rocc_port", call: Call { action: "pi", params } })
 }
 
-fn rcp(law: &RcpLaw, port: Port) -> Result<PortRow, PortParameterError> {
+fn rcp(law: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
     let capacity = law.target * port.bytes_per_s();
     /// `p4src/controls/rcp_rate.p4` needs a product of at least 256 bytes, and a wrap of its gains away.
-    const MOST_INVERSE: u32 = 1 << 24;
-    const MOST_BETA: u32 = 1 << 29;
+    const MAX_INVERSE: u32 = 1 << 24;
+    const MAX_BETA: u32 = 1 << 29;
     let inverse_bdp = INVERSE / (capacity * law.rtt.as_secs_f64());
     let capacity = capacity * port.tick.as_secs_f64() * GAIN;
-    let beta = (law.beta / port.ticks(law.rtt) * INVERSE).round().min(f64::from(MOST_BETA)) as u32;
+    let beta = (law.beta / port.ticks(law.rtt) * INVERSE).round().min(f64::from(MAX_BETA)) as u32;
     let params = vec![
         ("period", port.number("the period in ticks", port.ticks(law.period), (1 << 24) - 1)?.into()),
         (
@@ -144,26 +147,26 @@ fn rcp(law: &RcpLaw, port: Port) -> Result<PortRow, PortParameterError> {
         ("beta_gain", beta.into()),
         (
             "inverse_bdp",
-            port.number("2^32 over the bandwidth-delay product", inverse_bdp, MOST_INVERSE)?.into(),
+            port.number("2^32 over the bandwidth-delay product", inverse_bdp, MAX_INVERSE)?.into(),
         ),
     ];
-    Ok(PortRow { table: "rcp_port", call: Call { action: "rcp", params } })
+    Ok(PortParams { table: "rcp_port", call: Call { action: "rcp", params } })
 }
 
-fn credits(law: &CreditLaw, port: Port) -> Result<PortRow, PortParameterError> {
+fn credits(law: &CreditLimit, port: Port) -> Result<PortParams, PortParameterError> {
     /// The program counts in parts of a tick.
-    const PARTS: f64 = 256.0;
-    let interval = PARTS * port.ticks(law.interval(port.rate));
+    const SUBTICKS: f64 = 256.0;
+    let interval = SUBTICKS * port.ticks(law.interval(port.rate));
     let burst = (interval * f64::from(law.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
     let interval = port.number("ticks between credits * 256", interval, u32::MAX)?;
     let params = vec![("interval", interval.into()), ("burst", burst.into())];
-    Ok(PortRow { table: "credit_port", call: Call { action: "shape", params } })
+    Ok(PortParams { table: "credit_port", call: Call { action: "shape", params } })
 }
 
-fn congestion(law: &CongestionLaw, port: Port) -> Result<PortRow, PortParameterError> {
+fn congestion(law: &CongestionThreshold, port: Port) -> Result<PortParams, PortParameterError> {
     let queue = law.queue.as_f64() * port.rate.as_bps_f64() / law.per.as_bps_f64();
     let bytes = port.number("the queue of a congested port in bytes", queue, u32::MAX)?;
-    Ok(PortRow {
+    Ok(PortParams {
         table: "int_threshold",
         call: Call { action: "above", params: vec![("bytes", bytes.into())] },
     })
@@ -176,14 +179,14 @@ mod tests {
 
     const NS: Time = Time::from_ns(1);
 
-    fn row(law: &PortLaw, rate: Bandwidth, tick: Time) -> Result<PortRow, PortParameterError> {
+    fn row(law: &PortAlgorithm, rate: Bandwidth, tick: Time) -> Result<PortParams, PortParameterError> {
         let port = Port { rate, tick };
         match law {
-            PortLaw::Rocc(law) => rocc(law, port),
-            PortLaw::Rcp(law) => rcp(law, port),
-            PortLaw::Credits(law) => credits(law, port),
-            PortLaw::Congestion(law) => congestion(law, port),
-            PortLaw::IntRefresh(_) => panic!("it has no row"),
+            PortAlgorithm::Rocc(law) => rocc(law, port),
+            PortAlgorithm::Rcp(law) => rcp(law, port),
+            PortAlgorithm::Credits(law) => credits(law, port),
+            PortAlgorithm::Congestion(law) => congestion(law, port),
+            PortAlgorithm::IntRefresh(_) => panic!("it has no row"),
         }
     }
 
@@ -196,11 +199,11 @@ mod tests {
         }
     }
 
-    fn law(name: &str) -> PortLaw {
-        Registry::builtin().get(name).unwrap().port_law(Time::from_us(20)).unwrap()
+    fn law(name: &str) -> PortAlgorithm {
+        Registry::builtin().get(name).unwrap().port_algorithm(Time::from_us(20)).unwrap()
     }
 
-    fn value(row: &PortRow, name: &str) -> u128 {
+    fn value(row: &PortParams, name: &str) -> u128 {
         row.call.params.iter().find(|(param, _)| *param == name).unwrap().1
     }
 
@@ -220,7 +223,7 @@ mod tests {
             ("alpha_gain", alpha),
             ("beta_gain", 37 * 65_536 + 32_768),
         ];
-        assert_eq!(row, PortRow { table: "rocc_port", call: Call { action: "pi", params } });
+        assert_eq!(row, PortParams { table: "rocc_port", call: Call { action: "pi", params } });
     }
 
     /// A model ten thousand times slower has the same queue, and microseconds.
@@ -228,7 +231,7 @@ mod tests {
     fn laws_fit_slow_ports() {
         let mbps = Bandwidth::from_mbps(10);
         let slow = Registry::builtin().make("rocc", &[("period", "400ms")]).unwrap();
-        let slow = slow.port_law(Time::from_ms(100)).unwrap();
+        let slow = slow.port_algorithm(Time::from_ms(100)).unwrap();
         let row_of_slow = row(&slow, mbps, Time::from_us(1)).unwrap();
         let values =
             ["period", "alpha_qref", "fmin", "fmax", "alpha_gain"].map(|name| value(&row_of_slow, name));

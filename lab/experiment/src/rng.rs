@@ -19,19 +19,19 @@ pub fn mix(mut z: u64) -> u64 {
 
 /// Numbers of one stream, one after the other.
 #[derive(Clone, Debug)]
-pub struct Stream {
+pub struct RandomStream {
     seed: u64,
     drawn: u64,
 }
 
-impl Stream {
+impl RandomStream {
     /// Returns the stream `name` under `seed`.
-    pub fn new(seed: u64, name: &str) -> Stream {
-        Stream { seed: stream_seed(seed, name), drawn: 0 }
+    pub fn new(seed: u64, name: &str) -> RandomStream {
+        RandomStream { seed: stream_seed(seed, name), drawn: 0 }
     }
 
     /// 64 random bits.
-    pub fn bits(&mut self) -> u64 {
+    pub fn next_u64(&mut self) -> u64 {
         self.drawn += 1;
         mix(self.seed ^ self.drawn)
     }
@@ -39,19 +39,19 @@ impl Stream {
     /// Less than `limit`, which is not zero.
     pub fn below(&mut self, limit: u64) -> u64 {
         // The high half of the product: no bias that a simulation could see.
-        ((u128::from(self.bits()) * u128::from(limit)) >> u64::BITS) as u64
+        ((u128::from(self.next_u64()) * u128::from(limit)) >> u64::BITS) as u64
     }
 
     /// From 0 to 1, without 1.
-    pub fn unit(&mut self) -> f64 {
+    pub fn uniform(&mut self) -> f64 {
         /// Bits of a float's mantissa.
         const BITS: u32 = f64::MANTISSA_DIGITS;
-        (self.bits() >> (u64::BITS - BITS)) as f64 / (1u64 << BITS) as f64
+        (self.next_u64() >> (u64::BITS - BITS)) as f64 / (1u64 << BITS) as f64
     }
 
     /// Exponentially distributed with mean 1. `libm` gives the same bits on every machine.
     pub fn exponential(&mut self) -> f64 {
-        -libm::log(1.0 - self.unit())
+        -libm::log(1.0 - self.uniform())
     }
 }
 
@@ -71,10 +71,10 @@ mod tests {
 
     #[test]
     fn a_stream_has_the_means_that_it_should() {
-        let mut stream = Stream::new(1, "x");
+        let mut stream = RandomStream::new(1, "x");
         const DRAWS: u32 = 100_000;
         let mean = |draw: &mut dyn FnMut() -> f64| (0..DRAWS).map(|_| draw()).sum::<f64>() / f64::from(DRAWS);
-        assert!((mean(&mut || stream.unit()) - 0.5).abs() < 0.01);
+        assert!((mean(&mut || stream.uniform()) - 0.5).abs() < 0.01);
         assert!((mean(&mut || stream.exponential()) - 1.0).abs() < 0.01);
         let mut seen = [0u32; 7];
         (0..7_000).for_each(|_| seen[stream.below(7) as usize] += 1);

@@ -3,9 +3,9 @@
 use weir_units::{Bandwidth, Time};
 
 /// "Slows down" means: falls below this share of its least rate in the window before the join.
-const SHARE: f64 = 0.9;
+const SLOWDOWN_RATIO: f64 = 0.9;
 /// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
-const RTTS: u64 = 4;
+const WINDOW_RTTS: u64 = 4;
 
 /// Finds the time at which the first flow slows down for one that joined later.
 #[derive(Clone, Copy, Debug)]
@@ -20,7 +20,7 @@ pub struct FirstSlowdown {
 impl FirstSlowdown {
     /// Prepares for a flow that joins at `join`.
     pub fn new(join: Time, base_rtt: Time) -> FirstSlowdown {
-        FirstSlowdown { join, window: base_rtt * RTTS, floor: None, at: None }
+        FirstSlowdown { join, window: base_rtt * WINDOW_RTTS, floor: None, at: None }
     }
 
     /// Takes the first flow's rate at a time, in order of time.
@@ -30,7 +30,7 @@ impl FirstSlowdown {
                 self.floor = Some(self.floor.map_or(rate, |floor| floor.min(rate)));
             }
         } else if let (Some(floor), None) = (self.floor, self.at)
-            && rate.as_bps_f64() < floor.as_bps_f64() * SHARE
+            && rate.as_bps_f64() < floor.as_bps_f64() * SLOWDOWN_RATIO
         {
             self.at = Some(now);
         }

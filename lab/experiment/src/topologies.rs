@@ -1,6 +1,6 @@
 //! Kinds of topologies that users add.
 
-use crate::workload::{Wrong, of_kind};
+use crate::workload::{InvalidKey, of_kind};
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
 use serde::de::DeserializeOwned;
@@ -8,7 +8,7 @@ use serde_yaml::Value;
 use std::collections::BTreeMap;
 use std::fmt;
 use weir_controller::topology::{Custom, TopologySpec};
-use weir_host::nearest::did_you_mean;
+use weir_host::suggest::did_you_mean;
 
 /// A shape of fabrics. Its fields are the keys of `topology` in an experiment file.
 pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
@@ -22,24 +22,24 @@ pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
     /// # Errors
     ///
     /// If the keys describe no fabric. The error names the key.
-    fn fabric(&self) -> Result<Custom, Wrong>;
+    fn build(&self) -> Result<Custom, InvalidKey>;
 }
 
 /// Reads the keys of a kind and returns the fabric; an error has the path of the key, empty for the whole.
-type Read = fn(Value) -> Result<Custom, (String, String)>;
+type ReadFn = fn(Value) -> Result<Custom, (String, String)>;
 
 /// A kind that is registered.
 #[derive(Clone, Copy)]
-struct Entry {
+struct Registered {
     about: &'static str,
-    read: Read,
+    read: ReadFn,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// Kinds of topologies, beside those that come with Weir.
 #[derive(Clone, Default)]
 pub struct Topologies {
-    kinds: BTreeMap<&'static str, Entry>,
+    kinds: BTreeMap<&'static str, Registered>,
 }
 
 impl Topologies {
@@ -51,11 +51,11 @@ impl Topologies {
     #[must_use]
     #[track_caller]
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
-        let read: Read = |keys| {
+        let read: ReadFn = |keys| {
             let kind: T = yaml::read_keys(keys)?;
-            kind.fabric().map_err(|wrong| (wrong.key.to_owned(), wrong.why))
+            kind.build().map_err(|wrong| (wrong.key.to_owned(), wrong.reason))
         };
-        let entry = Entry { about: T::ABOUT, read, schema: T::json_schema };
+        let entry = Registered { about: T::ABOUT, read, schema: T::json_schema };
         assert!(
             !TopologySpec::KINDS.contains(&T::KIND),
             "{} is the kind of one of Weir's topologies",
@@ -92,8 +92,9 @@ impl Topologies {
             let names: Vec<&str> =
                 TopologySpec::KINDS.into_iter().chain(self.kinds.keys().copied()).collect();
             let meant = did_you_mean(kind, names.iter().copied());
-            let why = format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
-            return Err(("kind".to_owned(), why));
+            let reason =
+                format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
+            return Err(("kind".to_owned(), reason));
         };
         let mut keys = topology.clone();
         if let Value::Mapping(keys) = &mut keys {
@@ -129,8 +130,8 @@ mod tests {
         const KIND: &'static str = KINDS[N];
         const ABOUT: &'static str = "a kind";
 
-        fn fabric(&self) -> Result<Custom, Wrong> {
-            Err(Wrong::new("arity", format!("cannot be {N}")))
+        fn build(&self) -> Result<Custom, InvalidKey> {
+            Err(InvalidKey::new("arity", format!("cannot be {N}")))
         }
     }
 

@@ -5,11 +5,11 @@ use serde::de::DeserializeOwned;
 use serde_yaml::Value;
 use std::collections::HashMap;
 use std::fmt;
-use weir_host::nearest::{did_you_mean, nearest};
+use weir_host::suggest::{closest_match, did_you_mean};
 
 /// Lists and maps of experiment files are nested a few levels deep. A text that is nested much deeper would take the
 /// deserialiser minutes.
-const DEEPEST: usize = 64;
+const MAX_NESTING: usize = 64;
 
 /// A place in a text. Displays as `line:column`, both from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -34,7 +34,7 @@ impl From<Marker> for Position {
 
 /// The part of a key that is wrong.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Part {
+pub enum KeySegment {
     /// The key itself: there is none of that name.
     Key,
     /// Its value.
@@ -49,18 +49,18 @@ pub struct KeyError {
     /// Path of the key; empty for the whole text.
     pub place: String,
     /// Problem and remedy.
-    pub why: String,
+    pub reason: String,
 }
 
 impl fmt::Display for KeyError {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let position = self.position.map_or_else(String::new, |at| format!("{at}: "));
-        write!(f, "{position}{}{}", before(&self.place), self.why)
+        write!(f, "{position}{}{}", path_prefix(&self.place), self.reason)
     }
 }
 
 /// Returns a path as it stands before a message.
-pub(crate) fn before(place: &str) -> String {
+pub(crate) fn path_prefix(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!("{place}: ") }
 }
 
@@ -82,7 +82,7 @@ pub(crate) fn read_at<T: DeserializeOwned>(text: &str, positions: &Positions) ->
     let value = serde_yaml::Deserializer::from_str(text);
     serde_path_to_error::deserialize(value).map_err(|error| {
         let here = error.inner().location().map(|at| Position { line: at.line(), column: at.column() });
-        let error = spoken(error, positions);
+        let error = to_key_error(error, positions);
         KeyError { position: error.position.or(here), ..error }
     })
 }
@@ -93,51 +93,56 @@ pub(crate) fn read_at<T: DeserializeOwned>(text: &str, positions: &Positions) ->
 ///
 /// If a key is not as `T` demands.
 pub fn read_value<T: DeserializeOwned>(value: Value, positions: &Positions) -> Result<T, KeyError> {
-    serde_path_to_error::deserialize(value).map_err(|error| spoken(error, positions))
+    serde_path_to_error::deserialize(value).map_err(|error| to_key_error(error, positions))
 }
 
 /// Reads the keys of a kind. An error has the path of the key, empty for the whole, and what is wrong with it.
 pub(crate) fn read_keys<T: DeserializeOwned>(keys: Value) -> Result<T, (String, String)> {
-    read_value(keys, &Positions(HashMap::new())).map_err(|error| (error.place, error.why))
+    read_value(keys, &Positions(HashMap::new())).map_err(|error| (error.place, error.reason))
 }
 
 /// Returns the path of the key and what is wrong with it. For a key that does not exist the path is that of the key,
 /// and the message suggests the nearest that does.
-fn spoken(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Positions) -> KeyError {
+fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Positions) -> KeyError {
     let path = error.path().to_string();
     let mut place = if path == "." { String::new() } else { path };
     let message = error.into_inner().to_string();
     // The deserialiser writes the path, too, and a position, which in a map of several kinds is that of the map.
-    let why = message.rfind(" at line ").map_or(&*message, |end| &message[..end]);
-    let why = why
+    let reason = message.rfind(" at line ").map_or(&*message, |end| &message[..end]);
+    let reason = reason
         .split_once(": ")
         .filter(|(path, _)| place.starts_with(path.trim_start_matches('.')))
-        .map_or(why, |(_, why)| why);
-    let mut words = why.split('`').skip(1).step_by(2);
+        .map_or(reason, |(_, reason)| reason);
+    let mut words = reason.split('`').skip(1).step_by(2);
     let Some(word) = words.next() else {
-        return positions.error(positions.quoted(&place, why).unwrap_or(place), without_types(why));
+        return positions.error(positions.quoted(&place, reason).unwrap_or(place), without_types(reason));
     };
-    if why.starts_with("unknown field") {
+    if reason.starts_with("unknown field") {
         if place != word && !place.ends_with(&format!(".{word}")) {
-            place = below(&place, word);
+            place = join_path(&place, word);
         }
-        let why = format!("{why}{}", did_you_mean(word, words));
-        return KeyError { position: positions.part(&place, Part::Key), place, why };
+        let reason = format!("{reason}{}", did_you_mean(word, words));
+        return KeyError { position: positions.part(&place, KeySegment::Key), place, reason };
     }
-    if why.starts_with("missing field")
+    if reason.starts_with("missing field")
         && let Some(written) = positions.misspelt(&place, word)
     {
-        let why = format!("{why}; is `{written}` a misspelling?");
-        return KeyError { position: positions.part(&below(&place, &written), Part::Key), place, why };
+        let reason = format!("{reason}; is `{written}` a misspelling?");
+        return KeyError {
+            position: positions.part(&join_path(&place, &written), KeySegment::Key),
+            place,
+            reason,
+        };
     }
-    let meant = if why.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
-    positions.error(positions.quoted(&place, why).unwrap_or(place), format!("{}{meant}", without_types(why)))
+    let meant = if reason.starts_with("unknown variant") { did_you_mean(word, words) } else { String::new() };
+    positions
+        .error(positions.quoted(&place, reason).unwrap_or(place), format!("{}{meant}", without_types(reason)))
 }
 
 /// Returns a message of serde in the words of YAML, without Rust's names of types.
-fn without_types(why: &str) -> String {
-    let why = why.replacen("invalid type: sequence", "invalid type: list", 1);
-    let Some((before, word)) = why.rsplit_once("expected ") else { return why };
+fn without_types(reason: &str) -> String {
+    let reason = reason.replacen("invalid type: sequence", "invalid type: list", 1);
+    let Some((before, word)) = reason.rsplit_once("expected ") else { return reason };
     let word = match word {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
         "f64" => "a number",
@@ -151,10 +156,10 @@ fn without_types(why: &str) -> String {
 }
 
 /// The positions of all keys and list entries of a text, by path: `workloads[1].size`.
-pub struct Positions(HashMap<String, Found>);
+pub struct Positions(HashMap<String, KeyEntry>);
 
 /// A key or a list entry of a text.
-struct Found {
+struct KeyEntry {
     /// Its position; `None` if the command line gave the value.
     position: Option<Position>,
     /// The position of the key itself, if it is one.
@@ -163,9 +168,9 @@ struct Found {
     scalar: Option<String>,
 }
 
-impl Found {
-    fn at(position: Position) -> Found {
-        Found { position: Some(position), key: None, scalar: None }
+impl KeyEntry {
+    fn at(position: Position) -> KeyEntry {
+        KeyEntry { position: Some(position), key: None, scalar: None }
     }
 }
 
@@ -189,7 +194,7 @@ impl Positions {
     ///
     /// If the text is not YAML, is nested too deep to be an experiment, or has a key twice.
     pub fn of(text: &str) -> Result<Positions, KeyError> {
-        let refuse = |at, why| KeyError { position: Some(at), place: String::new(), why };
+        let refuse = |at, reason| KeyError { position: Some(at), place: String::new(), reason };
         let mut positions = HashMap::new();
         let mut open: Vec<Open> = Vec::new();
         for event in Parser::new_from_str(text) {
@@ -199,31 +204,32 @@ impl Positions {
             match event {
                 Event::Scalar(scalar, ..) => match open.last_mut() {
                     Some(Open { next: next @ Next::Key, path }) => {
-                        let key = below(path, &scalar);
-                        let found = Found { key: Some(at), ..Found::at(at) };
-                        if let Some(Found { key: Some(first), .. }) = positions.insert(key.clone(), found) {
-                            let why = format!("is written a second time, first in line {}", first.line);
-                            return Err(KeyError { position: Some(at), place: key, why });
+                        let key = join_path(path, &scalar);
+                        let found = KeyEntry { key: Some(at), ..KeyEntry::at(at) };
+                        if let Some(KeyEntry { key: Some(first), .. }) = positions.insert(key.clone(), found)
+                        {
+                            let reason = format!("is written a second time, first in line {}", first.line);
+                            return Err(KeyError { position: Some(at), place: key, reason });
                         }
                         *next = Next::Value(key);
                     }
                     _ => {
                         let path = value(&mut open);
-                        let key = positions.get(&path).and_then(|found: &Found| found.key);
+                        let key = positions.get(&path).and_then(|found: &KeyEntry| found.key);
                         let scalar = Some(scalar.into_owned());
-                        positions.insert(path, Found { position: Some(at), key, scalar });
+                        positions.insert(path, KeyEntry { position: Some(at), key, scalar });
                     }
                 },
                 Event::Alias(_) => drop(value(&mut open)),
                 Event::SequenceStart(..) | Event::MappingStart(..) => {
-                    if open.len() == DEEPEST {
+                    if open.len() == MAX_NESTING {
                         return Err(refuse(
                             at,
-                            format!("lists and maps are nested more than {DEEPEST} deep"),
+                            format!("lists and maps are nested more than {MAX_NESTING} deep"),
                         ));
                     }
                     let path = value(&mut open);
-                    positions.entry(path.clone()).or_insert(Found::at(at));
+                    positions.entry(path.clone()).or_insert(KeyEntry::at(at));
                     let is_map = matches!(event, Event::MappingStart(..));
                     open.push(Open { path, next: if is_map { Next::Key } else { Next::Entry(0) } });
                 }
@@ -235,20 +241,20 @@ impl Positions {
     }
 
     /// Takes note that the command line gave the value at `path`: an error about it has no place in the text.
-    pub fn forget(&mut self, path: &str) {
+    pub fn mark_overridden(&mut self, path: &str) {
         let below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
         self.0.retain(|key, _| !below(key));
-        self.0.insert(path.to_owned(), Found { position: None, key: None, scalar: None });
+        self.0.insert(path.to_owned(), KeyEntry { position: None, key: None, scalar: None });
     }
 
     /// Returns an error about the value of a key.
-    pub fn error(&self, place: String, why: String) -> KeyError {
-        KeyError { position: self.get(&place), place, why }
+    pub fn error(&self, place: String, reason: String) -> KeyError {
+        KeyError { position: self.get(&place), place, reason }
     }
 
     /// Returns the position of the key at the end of `path` or of its value; that of the value if there is no key.
-    pub(crate) fn part(&self, path: &str, part: Part) -> Option<Position> {
-        let key = self.0.get(path).and_then(|found| found.key).filter(|_| part == Part::Key);
+    pub(crate) fn part(&self, path: &str, part: KeySegment) -> Option<Position> {
+        let key = self.0.get(path).and_then(|found| found.key).filter(|_| part == KeySegment::Key);
         key.or_else(|| self.get(path))
     }
 
@@ -259,17 +265,17 @@ impl Positions {
             _ => path.strip_prefix(place)?.strip_prefix('.'),
         });
         let keys: Vec<&str> = keys.filter(|key| !key.contains(['.', '['])).collect();
-        nearest(missing, keys).map(str::to_owned)
+        closest_match(missing, keys).map(str::to_owned)
     }
 
     /// Returns the path of the only scalar below `place` that an error quotes. Of maps that have a `kind`, the deserialiser
     /// reports no path below the map.
-    fn quoted(&self, place: &str, why: &str) -> Option<String> {
-        let words: Vec<&str> = why.split('"').skip(1).step_by(2).collect();
+    fn quoted(&self, place: &str, reason: &str) -> Option<String> {
+        let words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
         let is_below = |path: &str| {
             place.is_empty() || path.strip_prefix(place).is_some_and(|rest| rest.starts_with(['.', '[']))
         };
-        let is_quoted = |found: &Found| found.scalar.as_deref().is_some_and(|it| words.contains(&it));
+        let is_quoted = |found: &KeyEntry| found.scalar.as_deref().is_some_and(|it| words.contains(&it));
         let mut paths =
             self.0.iter().filter(|(path, found)| is_below(path) && is_quoted(found)).map(|it| it.0);
         Some(paths.next()?.clone()).filter(|_| paths.next().is_none())
@@ -290,7 +296,7 @@ impl Positions {
 
 /// Returns a message about a file as `file:line:column: message`, the form that editors follow. A message has its place
 /// at its beginning: `3:7: not JSON`, or the path of a key or list entry that is in `text`.
-pub fn in_file(file: &str, text: &str, message: &str) -> String {
+pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
     let place = message.split_once(": ").map_or("", |(place, _)| place);
     if place.split(':').count() == 2 && place.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
         return format!("{file}:{message}");
@@ -320,7 +326,7 @@ fn value(open: &mut [Open]) -> String {
 }
 
 /// Returns the path of a key or of a path below `place`; either may be empty.
-pub fn below(place: &str, key: &str) -> String {
+pub fn join_path(place: &str, key: &str) -> String {
     match (place, key) {
         ("", path) | (path, "") => path.to_owned(),
         _ => format!("{place}.{key}"),
@@ -367,14 +373,14 @@ workloads:
     #[test]
     fn a_value_of_the_command_line_has_no_position() {
         let mut positions = Positions::of(TEXT).unwrap();
-        positions.forget("topology");
+        positions.mark_overridden("topology");
         assert_eq!(positions.get("topology.hosts"), None);
         assert!(positions.get("schemes[0]").is_some());
     }
 
     #[test]
     fn messages_about_files_have_a_line_and_a_column() {
-        let said = |message: &str| in_file("x.yaml", TEXT, message);
+        let said = |message: &str| with_file_position("x.yaml", TEXT, message);
         assert_eq!(said("3:7: not YAML"), "x.yaml:3:7: not YAML");
         assert_eq!(said("schemes[1].label: is taken"), "x.yaml:5:13: schemes[1].label: is taken");
         assert_eq!(said("no such thing: sorry"), "x.yaml: no such thing: sorry");
@@ -444,7 +450,7 @@ workloads:
             let error = Positions::of(&text).err().unwrap();
             assert!(
                 error.to_string().starts_with("1:")
-                    && (error.why.contains("nested") || error.why.contains("recursion")),
+                    && (error.reason.contains("nested") || error.reason.contains("recursion")),
                 "{error}"
             );
             assert!(began.elapsed().as_secs_f64() < 1.0, "{:?}", began.elapsed());

@@ -1,10 +1,10 @@
 //! Several runs on one page: their schemes side by side, and what is different between them.
 
 use super::chart::sample_line;
-use super::figures::{self, Look};
-use super::load::Loaded;
-use super::metrics::{Better, Metric, bottleneck, metrics_at, port_name};
-use super::{Run, VERSION, format, interactive, page, paper};
+use super::figures::{self, LineStyle};
+use super::load::LoadedRun;
+use super::metrics::{BetterWhen, Metric, bottleneck, metrics_at, port_name};
+use super::{RunDescription, VERSION, format, interactive, page, paper_value};
 use maud::{Markup, html};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
@@ -17,11 +17,11 @@ const MANY: usize = 4;
 struct Merged {
     results: Results,
     /// For each scheme: its colour is the same in all runs, its dashes tell these apart.
-    looks: Vec<Look>,
+    looks: Vec<LineStyle>,
     /// For each scheme, the port whose queue and utilisation are compared.
     ports: Vec<Option<String>>,
     /// For each scheme, the one of the same name in the first run that has it, if that is another.
-    base: Vec<Option<usize>>,
+    baseline: Vec<Option<usize>>,
 }
 
 impl Merged {
@@ -33,7 +33,7 @@ impl Merged {
 }
 
 /// Returns the page.
-pub fn page(runs: &[Loaded]) -> String {
+pub fn page(runs: &[LoadedRun]) -> String {
     let names = names(runs);
     let merged = merge(runs, &names);
     let title = if runs.len() == 1 {
@@ -58,7 +58,7 @@ pub fn page(runs: &[Loaded]) -> String {
         }
         (list(runs, &names))
         @for (run, name) in runs.iter().zip(&names) {
-            @if let Some(factor) = run.divided_by {
+            @if let Some(factor) = run.time_divisor {
                 p.note {
                     (name) " is a scale model that ran " (format::significant_short(factor))
                     " times slower: its times are divided by that factor and its rates multiplied by it."
@@ -67,25 +67,25 @@ pub fn page(runs: &[Loaded]) -> String {
         }
         (differences(runs, &names))
         (comparison(&merged, runs.len()))
-        (published(runs, &names))
+        (paper_section(runs, &names))
         @for section in &sections { (page::charts(section)) }
         (interactive::flows(&merged.results))
         (page::ports(&merged.results, &sections))
         section.origin { p.note { "Made by weir " (VERSION) " from the files of these runs: `weir report` with their directories makes it again." } }
     };
-    page::shell(&title, &content)
+    page::html_page(&title, &content)
 }
 
 /// Returns the names of the runs, told apart.
-fn names(runs: &[Loaded]) -> Vec<String> {
+fn names(runs: &[LoadedRun]) -> Vec<String> {
     let twice = |name: &str| runs.iter().filter(|run| run.name == name).count() > 1;
-    let name = |(i, run): (usize, &Loaded)| {
+    let name = |(i, run): (usize, &LoadedRun)| {
         if twice(&run.name) { format!("{} ({})", run.name, i + 1) } else { run.name.clone() }
     };
     runs.iter().enumerate().map(name).collect()
 }
 
-fn merge(runs: &[Loaded], names: &[String]) -> Merged {
+fn merge(runs: &[LoadedRun], names: &[String]) -> Merged {
     // One scheme of all runs, then the next: what is to be compared stands side by side.
     let mut labels: Vec<&String> = Vec::new();
     for label in runs.iter().flat_map(|run| &run.results.order) {
@@ -108,25 +108,26 @@ fn merge(runs: &[Loaded], names: &[String]) -> Merged {
             traces.extend(run.results.traces.get(label).map(|t| (name.clone(), t.clone())));
             order.push(name);
             let run = (runs.len() > 1).then(|| names[index].clone());
-            looks.push(Look { colour, dash: index, run });
+            looks.push(LineStyle { colour, dash: index, run });
             run_of.push(index);
             base.push((place > 0).then_some(first));
         }
     }
     let ports = ports(runs, &summary);
     let ports = run_of.into_iter().map(|run| ports[run].clone()).collect();
-    Merged { results: Results { summary, traces, order }, looks, ports, base }
+    Merged { results: Results { summary, traces, order }, looks, ports, baseline: base }
 }
 
 /// For each run the port to compare: the one with the longest queue of all, if every run has it, else its own.
-fn ports(runs: &[Loaded], all: &Summary) -> Vec<Option<String>> {
-    let has =
-        |run: &Loaded, port: &str| run.results.summary.schemes.values().any(|s| s.queues.contains_key(port));
+fn ports(runs: &[LoadedRun], all: &Summary) -> Vec<Option<String>> {
+    let has = |run: &LoadedRun, port: &str| {
+        run.results.summary.schemes.values().any(|s| s.queues.contains_key(port))
+    };
     let shared = bottleneck(all).filter(|port| runs.iter().all(|run| has(run, port)));
     runs.iter().map(|run| shared.or_else(|| bottleneck(&run.results.summary)).map(str::to_owned)).collect()
 }
 
-fn list(runs: &[Loaded], names: &[String]) -> Markup {
+fn list(runs: &[LoadedRun], names: &[String]) -> Markup {
     html! {
         section {
             h2 { "Runs" }
@@ -156,7 +157,7 @@ fn list(runs: &[Loaded], names: &[String]) -> Markup {
 }
 
 /// Returns the keys of `run.yaml` whose values are not the same in all runs.
-fn differences(runs: &[Loaded], names: &[String]) -> Markup {
+fn differences(runs: &[LoadedRun], names: &[String]) -> Markup {
     let flat: Vec<BTreeMap<String, String>> = runs.iter().map(|run| flatten(&run.run)).collect();
     let keys: BTreeSet<&String> = flat.iter().flat_map(BTreeMap::keys).collect();
     let differ: Vec<&String> =
@@ -186,7 +187,7 @@ fn differences(runs: &[Loaded], names: &[String]) -> Markup {
 }
 
 /// Returns every value with its path, but for what a run says of itself.
-fn flatten(run: &Run) -> BTreeMap<String, String> {
+fn flatten(run: &RunDescription) -> BTreeMap<String, String> {
     fn text(scalar: &Value) -> String {
         let text = serde_yaml::to_string(scalar).unwrap_or_default();
         text.trim().trim_matches('\'').replace('\n', " ")
@@ -254,7 +255,7 @@ fn comparison(merged: &Merged, runs: usize) -> Markup {
                     }
                 }
                 "Bold: the best of a row."
-                @if merged.base.iter().any(Option::is_some) {
+                @if merged.baseline.iter().any(Option::is_some) {
                     " Below a number: by how much it differs from the same scheme in the first of the " (runs) " runs that has it, ▲ better, ▼ worse; nothing where they are the same."
                 }
             }
@@ -270,7 +271,7 @@ fn row(metric: &Metric, merged: &Merged) -> Markup {
             }
             @for index in 0..metric.values.len() {
                 td.best[metric.is_best(index)] {
-                    (metric.text(index)) (change(metric, index, merged.base[index]))
+                    (metric.text(index)) (change(metric, index, merged.baseline[index]))
                 }
             }
         }
@@ -290,9 +291,9 @@ fn change(metric: &Metric, index: usize, base: Option<usize>) -> Markup {
         return html! {};
     }
     let (sign, class) = match (metric.better, value < base) {
-        (Better::Less, true) | (Better::More, false) => ("▲", "better"),
-        (Better::Less, false) | (Better::More, true) => ("▼", "worse"),
-        (Better::Neither, _) => ("", "other"),
+        (BetterWhen::Lower, true) | (BetterWhen::Higher, false) => ("▲", "better"),
+        (BetterWhen::Lower, false) | (BetterWhen::Higher, true) => ("▼", "worse"),
+        (BetterWhen::Neither, _) => ("", "other"),
     };
     html! {
         span.change.(class) {
@@ -301,8 +302,8 @@ fn change(metric: &Metric, index: usize, base: Option<usize>) -> Markup {
     }
 }
 
-fn published(runs: &[Loaded], names: &[String]) -> Markup {
-    let mut notes: Vec<&paper::PaperValue> = Vec::new();
+fn paper_section(runs: &[LoadedRun], names: &[String]) -> Markup {
+    let mut notes: Vec<&paper_value::PaperValue> = Vec::new();
     for note in runs.iter().flat_map(|run| &run.run.paper) {
         if !notes.contains(&note) {
             notes.push(note);
@@ -325,7 +326,7 @@ fn published(runs: &[Loaded], names: &[String]) -> Markup {
                                     th scope="row" { (note.what) }
                                     td data-label="the paper says" { (note.value) }
                                     @for (run, name) in runs.iter().zip(names) {
-                                        td data-label=(name) { (paper::ours(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
+                                        td data-label=(name) { (paper_value::ours(note, &run.results.summary).unwrap_or_else(|| "-".to_owned())) }
                                     }
                                     td.source data-label="source" { (note.source) }
                                 }
@@ -341,22 +342,22 @@ fn published(runs: &[Loaded], names: &[String]) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
+    use crate::fixtures;
     use crate::manifest::Integrity;
-    use crate::sample;
 
-    fn run(name: &str, queue: u64, seed: u64) -> Loaded {
-        let mut results = sample::dumbbell();
+    fn run(name: &str, queue: u64, seed: u64) -> LoadedRun {
+        let mut results = fixtures::dumbbell();
         results.summary.seed = seed;
         for scheme in results.summary.schemes.values_mut() {
             scheme.queues.get_mut("s1:3").unwrap().peak_bytes = queue;
         }
-        Loaded {
+        LoadedRun {
             name: name.into(),
-            run: Run { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..sample::run() },
+            run: RunDescription { yaml: format!("seed: {seed}\nmtu: 1518B\n"), ..fixtures::run() },
             results,
             integrity: Integrity::Verified,
             slowdown: 1.0,
-            divided_by: None,
+            time_divisor: None,
         }
     }
 

@@ -1,11 +1,11 @@
 //! Describes an experiment in the report's heading.
 
-use super::{MakeSection, PaperValue, Run, Tables};
+use super::{PaperValue, RunDescription, SectionBuilder, TableSelection};
 use weir_experiment::Experiment;
 use weir_experiment::file::CsvFile;
 
 /// Returns what the report says about an experiment besides its results.
-pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
+pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);
     let pfc = match spec.pfc.on() {
@@ -22,7 +22,7 @@ pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
         ("MTU", format!("{} B", spec.mtu.get())),
         ("PFC", pfc),
     ];
-    Run {
+    RunDescription {
         name: spec.name.clone(),
         about: (!spec.title.is_empty()).then(|| spec.title.clone()),
         facts: facts
@@ -32,7 +32,7 @@ pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
             .collect(),
         yaml: experiment.resolved_yaml(),
         charts: charts.to_vec(),
-        tables: Tables {
+        tables: TableSelection {
             flows: asked(CsvFile::Flows),
             queues: asked(CsvFile::Queues),
             rates: asked(CsvFile::Rates),
@@ -58,7 +58,7 @@ pub fn describe(experiment: &Experiment, charts: &[MakeSection]) -> Run {
 /// `2 flows`, and by which rules there are more.
 pub fn traffic(experiment: &Experiment) -> String {
     let listed = match experiment.flows.len() {
-        0 if experiment.makes_flows() => None,
+        0 if experiment.has_dynamic_flows() => None,
         1 => Some("1 flow".to_owned()),
         n => Some(format!("{n} flows")),
     };
@@ -82,8 +82,8 @@ fn topology(experiment: &Experiment) -> String {
 /// Returns the value that all have, or the least and the most.
 fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
     match (values.clone().min(), values.max()) {
-        (Some(least), Some(most)) if least == most => least.to_string(),
-        (Some(least), Some(most)) => format!("{least} to {most}"),
+        (Some(min), Some(max)) if min == max => min.to_string(),
+        (Some(min), Some(max)) => format!("{min} to {max}"),
         _ => "none".to_owned(),
     }
 }

@@ -2,8 +2,8 @@
 
 use super::lock::{DirLock, Holder, LOCK, LockError};
 use super::manifest;
-use super::names::{SUMMARY, file_name, is_of_a_run};
-use crate::files::{folder_of, sync_dir};
+use super::names::{SUMMARY, file_name, is_run_file};
+use crate::files::{parent_dir, sync_dir};
 use std::{
     fs, io,
     path::{Path, PathBuf},
@@ -15,7 +15,7 @@ use weir_experiment::backend::Error;
 pub enum DirError {
     /// The directory has something in it that is not a run's, or a sweep's.
     #[error("--out {}: the directory holds {entry:?}, which no {what} wrote; name an empty or a new directory", .dir.display())]
-    Foreign {
+    ForeignFile {
         /// As asked for.
         dir: PathBuf,
         /// An entry of the directory.
@@ -51,7 +51,7 @@ impl From<DirError> for Error {
     fn from(error: DirError) -> Error {
         match error {
             DirError::Io { .. } => Error::work(error),
-            DirError::Foreign { .. } | DirError::NotADirectory { .. } | DirError::InUse { .. } => {
+            DirError::ForeignFile { .. } | DirError::NotADirectory { .. } | DirError::InUse { .. } => {
                 Error::input(error)
             }
         }
@@ -62,9 +62,9 @@ impl From<DirError> for Error {
 pub const RUNS: &str = "runs";
 
 /// Suffix of the directory of a run that has not ended. One that stays was killed.
-pub const PARTIAL: &str = ".partial";
+pub const PARTIAL_SUFFIX: &str = ".partial";
 /// Directory of drafts in a partial directory.
-const NEXT: &str = ".next";
+const STAGING_DIR: &str = ".next";
 
 /// A place for the results of a run, named before it.
 #[derive(Debug)]
@@ -77,7 +77,7 @@ enum Target {
     /// `--out DIR`: an earlier run there is replaced.
     Exactly(PathBuf),
     /// `runs/<stem>`, or with `-2`, `-3`... behind it: nothing is replaced.
-    Next { parent: PathBuf, stem: String },
+    FirstFree { parent: PathBuf, stem: String },
 }
 
 impl RunDir {
@@ -88,7 +88,7 @@ impl RunDir {
 
     fn numbered_in(parent: &Path, name: &str, seed: u64) -> RunDir {
         let stem = format!("{}-{seed}", file_name(name.trim_start_matches('.')));
-        RunDir { target: Target::Next { parent: parent.to_owned(), stem } }
+        RunDir { target: Target::FirstFree { parent: parent.to_owned(), stem } }
     }
 
     /// Selects exactly `dir`, which must be new, empty or the directory of an earlier run.
@@ -116,7 +116,7 @@ impl RunDir {
                 clear(&partial).map_err(at(&partial))?;
                 Ok(OpenRun { dir, partial, kept: false, lock: Some(lock) })
             }
-            Target::Next { parent, stem } => first_free(&parent, &stem),
+            Target::FirstFree { parent, stem } => first_free(&parent, &stem),
         }
     }
 }
@@ -157,7 +157,7 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
 /// Returns what `dir` is called while it is not complete.
 fn partial_of(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
-    name.push(PARTIAL);
+    name.push(PARTIAL_SUFFIX);
     dir.with_file_name(name)
 }
 
@@ -239,7 +239,7 @@ impl OpenRun {
             manifest::write(next)
         })?;
         check(&self.dir, false)?;
-        replace(&next, &self.dir).and_then(|()| sync_dir(folder_of(&self.dir))).map_err(at(&self.dir))?;
+        replace(&next, &self.dir).and_then(|()| sync_dir(parent_dir(&self.dir))).map_err(at(&self.dir))?;
         self.kept = false;
         Ok(self.dir.clone())
     }
@@ -255,7 +255,7 @@ impl OpenRun {
     }
 
     fn filled(&self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
-        let next = self.partial.join(NEXT);
+        let next = self.partial.join(STAGING_DIR);
         let write = || {
             if next.exists() {
                 fs::remove_dir_all(&next)?;
@@ -303,12 +303,12 @@ fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
 
 /// Refuses a directory with anything in it that is not a run's; a `partial` one has working files too.
 fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
-    let is_working = |name: &str| partial && (name.starts_with(NEXT) || name == LOCK);
+    let is_working = |name: &str| partial && (name.starts_with(STAGING_DIR) || name == LOCK);
     let names = names(dir)?;
     // One that has lost its summary is damaged, not foreign.
     let a_run = names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
-    match names.into_iter().find(|name| !a_run || !(is_of_a_run(name) || is_working(name))) {
-        Some(entry) => Err(DirError::Foreign { dir: dir.to_owned(), entry, what: "run" }),
+    match names.into_iter().find(|name| !a_run || !(is_run_file(name) || is_working(name))) {
+        Some(entry) => Err(DirError::ForeignFile { dir: dir.to_owned(), entry, what: "run" }),
         None => Ok(()),
     }
 }
@@ -409,10 +409,10 @@ mod tests {
     fn svg_files_alone_do_not_make_a_run() {
         let root = tempfile::tempdir().unwrap();
         fs::write(root.path().join("logo.svg"), "").unwrap();
-        assert!(matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })));
+        assert!(matches!(RunDir::at(root.path()), Err(DirError::ForeignFile { .. })));
         fs::write(root.path().join(MANIFEST), format!("{}  logo.svg\n", "0".repeat(64))).unwrap();
         assert!(
-            matches!(RunDir::at(root.path()), Err(DirError::Foreign { .. })),
+            matches!(RunDir::at(root.path()), Err(DirError::ForeignFile { .. })),
             "sums of somebody's pictures"
         );
     }
@@ -470,7 +470,7 @@ mod tests {
         let out = root.path().join("out");
         let mut killed = RunDir::at(&out).unwrap().open().unwrap();
         killed.keep(fill).unwrap();
-        fs::create_dir(killed.leave().join(NEXT)).unwrap(); // In the middle of the next one.
+        fs::create_dir(killed.leave().join(STAGING_DIR)).unwrap(); // In the middle of the next one.
         write(RunDir::at(&out).unwrap()).unwrap();
         assert_eq!(entries(root.path()), ["out"]);
     }

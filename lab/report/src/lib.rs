@@ -1,44 +1,44 @@
 //! The results that a run leaves: a directory with numbers, series, charts, and one page that shows them.
 //!
-//! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`Keeper`] fills it: beside its place while it goes,
+//! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`CheckpointWriter`] fills it: beside its place while it goes,
 //! completely or not at all at its end, with a [`manifest`] of its files.
 //! [`table`](table::table) is the page's summary for the terminal. [`sweep`] compares many runs of one experiment,
 //! [`papers`] runs with the numbers that papers print.
 
 pub mod chart;
+pub mod checkpoint;
 pub mod compare;
 pub mod describe;
 pub mod dir;
+pub mod extensions;
 pub mod figures;
 pub mod files;
+#[cfg(test)]
+pub mod fixtures;
 pub mod format;
-pub mod full_speed;
 pub mod interactive;
-pub mod keeper;
-pub mod kit;
 pub mod load;
 pub mod lock;
 pub mod manifest;
 pub mod metrics;
 pub mod names;
 pub mod page;
-pub mod paper;
+pub mod paper_value;
 pub mod papers;
 pub mod perfetto;
 pub mod policy;
-#[cfg(test)]
-pub mod sample;
+pub mod rescale;
 pub mod sweep;
 pub mod table;
 pub mod tables;
 
+pub use checkpoint::{CheckpointWriter, CheckpointingObserver};
 pub use describe::describe;
 pub use dir::{DirError, RunDir};
-pub use keeper::{Keeper, Kept};
-pub use kit::Kit;
+pub use extensions::Extensions;
 pub use names::file_name;
-pub use paper::PaperValue;
-pub use tables::Tables;
+pub use paper_value::PaperValue;
+pub use tables::TableSelection;
 
 use chart::Size;
 use figures::{Layout, Section};
@@ -46,7 +46,7 @@ use serde::Serialize;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use std::{fs, io, path::Path};
-use weir_experiment::backend::Fabric;
+use weir_experiment::backend::FabricReport;
 use weir_experiment::results::Results;
 
 /// Returns a sentence for each scheme whose run ended in a deadlock.
@@ -62,11 +62,11 @@ pub fn deadlocks(results: &Results) -> Vec<String> {
 pub const VERSION: &str = env!("CARGO_PKG_VERSION");
 
 /// Makes one section of a report from the results of a run, or `None` if they have nothing to show.
-pub type MakeSection = fn(&Results) -> Option<Section>;
+pub type SectionBuilder = fn(&Results) -> Option<Section>;
 
 /// Description of a run besides its results.
 #[derive(Clone, Debug, Default)]
-pub struct Run {
+pub struct RunDescription {
     /// The experiment's name.
     pub name: String,
     /// One or two sentences on the experiment.
@@ -76,16 +76,16 @@ pub struct Run {
     /// The experiment with every default filled in.
     pub yaml: String,
     /// The tables to write.
-    pub tables: Tables,
+    pub tables: TableSelection,
     /// Hosts by name.
     pub addresses: BTreeMap<String, Ipv4Addr>,
     /// Published values to stand beside ours.
     pub paper: Vec<PaperValue>,
     /// Further sections, after those that come with Weir.
-    pub charts: Vec<MakeSection>,
+    pub charts: Vec<SectionBuilder>,
 }
 
-impl Run {
+impl RunDescription {
     /// Returns what `run.yaml` holds.
     pub fn file(&self) -> String {
         format!("# weir {VERSION}: `weir run run.yaml` repeats this run.\n{}", self.yaml)
@@ -103,7 +103,7 @@ impl Run {
 /// # Errors
 ///
 /// The system's error for a file.
-pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
+pub fn write(dir: &Path, run: &RunDescription, results: &Results) -> io::Result<()> {
     fs::write(dir.join("run.yaml"), run.file())?;
     fs::write(dir.join(names::SUMMARY), pretty(&results.summary)?)?;
     tables::write(dir, run.tables, &run.addresses, results)?;
@@ -120,7 +120,7 @@ pub fn write(dir: &Path, run: &Run, results: &Results) -> io::Result<()> {
 /// # Errors
 ///
 /// If the file cannot be written.
-pub fn write_fabric(dir: &Path, fabric: &Fabric) -> io::Result<()> {
+pub fn write_fabric(dir: &Path, fabric: &FabricReport) -> io::Result<()> {
     fs::write(dir.join(names::FABRIC), pretty(&fabric.facts)?)
 }
 
@@ -136,9 +136,9 @@ mod tests {
     use super::*;
     use std::collections::BTreeSet;
 
-    fn written(results: &Results, tables: Tables) -> (tempfile::TempDir, BTreeSet<String>) {
+    fn written(results: &Results, tables: TableSelection) -> (tempfile::TempDir, BTreeSet<String>) {
         let dir = tempfile::tempdir().unwrap();
-        let run = Run { tables, ..sample::run() };
+        let run = RunDescription { tables, ..fixtures::run() };
         write(dir.path(), &run, results).unwrap();
         let names = fs::read_dir(dir.path()).unwrap().map(|e| e.unwrap().file_name().into_string().unwrap());
         let names = names.collect();
@@ -159,7 +159,8 @@ mod tests {
 
     #[test]
     fn writes_only_the_requested_files() {
-        let (_dir, names) = written(&sample::dumbbell(), Tables { queues: true, ..Tables::default() });
+        let (_dir, names) =
+            written(&fixtures::dumbbell(), TableSelection { queues: true, ..TableSelection::default() });
         let expected = [
             "queue-s1-3-closer.svg",
             "queue-s1-3-tail.svg",
@@ -178,8 +179,8 @@ mod tests {
 
     #[test]
     fn svg_files_and_the_page_are_well_formed_and_load_nothing() {
-        for results in [sample::dumbbell(), sample::workload()] {
-            let (dir, names) = written(&results, Tables::default());
+        for results in [fixtures::dumbbell(), fixtures::workload()] {
+            let (dir, names) = written(&results, TableSelection::default());
             for name in names.iter().filter(|name| name.ends_with(".svg")) {
                 let svg = fs::read_to_string(dir.path().join(name)).unwrap();
                 roxmltree::Document::parse(&svg).unwrap_or_else(|error| panic!("{name}: {error}"));
@@ -196,10 +197,11 @@ mod tests {
 
     #[test]
     fn names_from_the_experiment_cannot_write_markup() {
-        let mut results = sample::dumbbell();
+        let mut results = fixtures::dumbbell();
         let scripts = |page: &str| page.matches("<script").count();
-        let harmless = scripts(&page::page(&sample::run(), &results, &figures::sections(&results)));
-        let run = Run { name: "<b>&</b>".into(), yaml: "</pre><script>".into(), ..sample::run() };
+        let harmless = scripts(&page::page(&fixtures::run(), &results, &figures::sections(&results)));
+        let run =
+            RunDescription { name: "<b>&</b>".into(), yaml: "</pre><script>".into(), ..fixtures::run() };
         let name = "</script><script>alert(1)".to_owned();
         results.order[0] = name.clone();
         let trace = results.traces.remove("fncc").unwrap();
@@ -212,7 +214,7 @@ mod tests {
 
     #[test]
     fn the_summary_has_the_fields_of_the_design_in_its_order() {
-        let json = pretty(&sample::workload().summary).unwrap();
+        let json = pretty(&fixtures::workload().summary).unwrap();
         let mut place = 0;
         for field in [
             "experiment",
@@ -256,8 +258,8 @@ mod tests {
     #[test]
     fn a_long_run_gives_a_small_page() {
         let page_bytes = |samples| {
-            let results = sample::dumbbell_of(samples);
-            page::page(&sample::run(), &results, &figures::sections(&results)).len()
+            let results = fixtures::dumbbell_of(samples);
+            page::page(&fixtures::run(), &results, &figures::sections(&results)).len()
         };
         let (short, long) = (page_bytes(1_000), page_bytes(100_000));
         assert!(long < 3 * short && long < 600_000, "{short} {long}");
@@ -266,7 +268,7 @@ mod tests {
 
     #[test]
     fn csv_rows_are_exact() {
-        let (dir, _) = written(&sample::dumbbell_of(4), sample::all_tables());
+        let (dir, _) = written(&fixtures::dumbbell_of(4), fixtures::all_tables());
         let rows = |name: &str| fs::read_to_string(dir.path().join(name)).unwrap();
         let queues = rows("queues.csv");
         assert!(
@@ -281,8 +283,8 @@ mod tests {
 
     #[test]
     fn completion_times_are_in_the_hpcc_simulators_columns() {
-        let tables = Tables { fct: true, ..Tables::default() };
-        let (dir, names) = written(&sample::workload(), tables);
+        let tables = TableSelection { fct: true, ..TableSelection::default() };
+        let (dir, names) = written(&fixtures::workload(), tables);
         assert!(names.contains("fct-fncc.txt"), "{names:?}");
         let text = fs::read_to_string(dir.path().join("fct-fncc.txt")).unwrap();
         let columns: Vec<&str> = text.lines().nth(1).unwrap().split(' ').collect();
@@ -292,9 +294,9 @@ mod tests {
 
     #[test]
     fn the_terminal_table_reads_well() {
-        insta::assert_snapshot!("dumbbell_table", table::table(&sample::dumbbell(), false, None));
-        insta::assert_snapshot!("workload_table", table::table(&sample::workload(), false, None));
-        assert!(table::table(&sample::dumbbell(), true, None).contains("\u{1b}["), "bold on a terminal");
-        assert!(!table::table(&sample::dumbbell(), false, None).contains('\u{1b}'), "plain elsewhere");
+        insta::assert_snapshot!("dumbbell_table", table::table(&fixtures::dumbbell(), false, None));
+        insta::assert_snapshot!("workload_table", table::table(&fixtures::workload(), false, None));
+        assert!(table::table(&fixtures::dumbbell(), true, None).contains("\u{1b}["), "bold on a terminal");
+        assert!(!table::table(&fixtures::dumbbell(), false, None).contains('\u{1b}'), "plain elsewhere");
     }
 }

@@ -1,9 +1,9 @@
 //! Reads a run directory back: what [`write`](super::write) wrote, or Mininet did.
 
-use super::manifest::{self, Damage, Integrity};
+use super::manifest::{self, Integrity, IntegrityError};
 use super::names::{MANIFEST, SUMMARY};
 use super::tables::{self, Table};
-use super::{MakeSection, Run, describe};
+use super::{RunDescription, SectionBuilder, describe};
 use serde::Deserialize;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
@@ -21,35 +21,35 @@ use weir_units::{Bandwidth, Bytes, Time};
 #[derive(Debug, Error)]
 pub enum LoadError {
     /// There is no summary in it.
-    #[error("{}: {why}; name a directory that `weir run` wrote, such as runs/quickstart-1", .dir.display())]
+    #[error("{}: {reason}; name a directory that `weir run` wrote, such as runs/quickstart-1", .dir.display())]
     NoRun {
         /// As asked for.
         dir: PathBuf,
         /// The part that is missing.
-        why: String,
+        reason: String,
     },
     /// A file is not what a run writes.
-    #[error("{}: {why}; run the experiment again", .file.display())]
-    Broken {
+    #[error("{}: {reason}; run the experiment again", .file.display())]
+    Malformed {
         /// The file.
         file: PathBuf,
         /// Place and problem.
-        why: String,
+        reason: String,
     },
     /// A file is not what the run wrote.
     #[error(
         "{}: {}; the run is damaged or was edited: run the experiment again, or remove {MANIFEST} to read it unverified",
-        .0.file.display(), .0.why
+        .0.file.display(), .0.reason
     )]
-    Damaged(Damage),
+    Damaged(IntegrityError),
 }
 
 /// A run as its directory tells it.
-pub struct Loaded {
+pub struct LoadedRun {
     /// The directory's own name.
     pub name: String,
     /// Description for the report.
-    pub run: Run,
+    pub run: RunDescription,
     /// Its numbers and as much of its series as was written.
     pub results: Results,
     /// State of its files compared with its manifest.
@@ -57,7 +57,7 @@ pub struct Loaded {
     /// Factor by which it ran slower than its file says, 1 unless it is a scale model.
     pub slowdown: f64,
     /// The factor, if its times have been divided by it.
-    pub divided_by: Option<f64>,
+    pub time_divisor: Option<f64>,
 }
 
 /// Reads the run in `dir`. `catalogue` describes the experiment's schemes and workloads; `charts` are further
@@ -66,8 +66,8 @@ pub struct Loaded {
 /// # Errors
 ///
 /// `dir` holds no run, a file does not match the manifest, or one cannot be read as what it should be.
-pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result<Loaded, LoadError> {
-    let none = |why: String| LoadError::NoRun { dir: dir.to_owned(), why };
+pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Result<LoadedRun, LoadError> {
+    let none = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
     if dir.join("sweep.csv").exists() {
         return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
     }
@@ -75,7 +75,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result
     let file = dir.join(SUMMARY);
     let text = fs::read_to_string(&file).map_err(|error| none(format!("{SUMMARY}: {error}")))?;
     let summary: Summary = serde_json::from_str(&text)
-        .map_err(|error| LoadError::Broken { file: file.clone(), why: error.to_string() })?;
+        .map_err(|error| LoadError::Malformed { file: file.clone(), reason: error.to_string() })?;
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
     // One that an earlier version wrote may have other keys; its numbers are still worth comparing.
     let experiment =
@@ -83,7 +83,12 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result
     let run = experiment.as_ref().map_or_else(
         || {
             let charts = charts.to_vec();
-            Run { name: summary.experiment.clone(), yaml: yaml.clone(), charts, ..Run::default() }
+            RunDescription {
+                name: summary.experiment.clone(),
+                yaml: yaml.clone(),
+                charts,
+                ..RunDescription::default()
+            }
         },
         |experiment| describe(experiment, charts),
     );
@@ -114,7 +119,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[MakeSection]) -> Result
         whole.file_name().map_or_else(|| dir.display().to_string(), |n| n.to_string_lossy().into_owned());
     let slowdown = experiment.as_ref().map_or(1.0, |experiment| experiment.scale.slowdown());
     let results = Results { summary, traces, order };
-    Ok(Loaded { name, run, results, integrity, slowdown, divided_by: None })
+    Ok(LoadedRun { name, run, results, integrity, slowdown, time_divisor: None })
 }
 
 /// Reads one of the tables, if it was written, row by row.
@@ -123,7 +128,8 @@ fn rows<R: DeserializeOwned>(
     table: &Table,
     take: impl FnMut(R) -> Result<(), String>,
 ) -> Result<(), LoadError> {
-    tables::read(dir, table, take).map_err(|(name, why)| LoadError::Broken { file: dir.join(name), why })
+    tables::read(dir, table, take)
+        .map_err(|(name, reason)| LoadError::Malformed { file: dir.join(name), reason })
 }
 
 /// `12.48576` microseconds, exactly.
@@ -161,7 +167,7 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
     rows(dir, &tables::FLOWS, |row: FlowRow| {
         let Some(trace) = traces.get_mut(&row.scheme) else { return Ok(()) };
         trace.flows.push(FlowRecord {
-            nth: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
+            ordinal: row.flow.rsplit_once('#').and_then(|(_, nth)| nth.parse().ok()).unwrap_or(1),
             from: row.from.into(),
             to: row.to.into(),
             port: 0,
@@ -248,7 +254,7 @@ fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), 
             switch: row.switch,
             port: row.port,
             priority: row.priority,
-            on,
+            is_pause: on,
         });
         Ok(())
     })
@@ -257,16 +263,16 @@ fn pauses(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::{Tables, sample};
+    use crate::{TableSelection, fixtures};
     use weir_experiment::file::TableFormat;
 
     #[test]
     fn written_values_are_read_back() {
         for format in [TableFormat::Csv, TableFormat::Parquet] {
-            for results in [sample::dumbbell(), sample::workload()] {
+            for results in [fixtures::dumbbell(), fixtures::workload()] {
                 let dir = tempfile::tempdir().unwrap();
-                let tables = Tables { format, ..sample::all_tables() };
-                crate::write(dir.path(), &Run { tables, ..sample::run() }, &results).unwrap();
+                let tables = TableSelection { format, ..fixtures::all_tables() };
+                crate::write(dir.path(), &RunDescription { tables, ..fixtures::run() }, &results).unwrap();
                 let again = load(dir.path(), &Catalogue::builtin(), &[]).unwrap();
                 assert_eq!(again.results.summary, results.summary);
                 for (label, trace) in &results.traces {
@@ -291,14 +297,14 @@ mod tests {
     #[test]
     fn a_run_that_ended_when_all_was_done_is_drawn_as_far_as_it_came() {
         let planned = Time::from_ms(500);
-        let mut results = sample::workload();
+        let mut results = fixtures::workload();
         results.summary.partial = false;
         let ends = |more: &str| {
             let dir = tempfile::tempdir().unwrap();
             let yaml = format!(
                 "topology: {{kind: star, hosts: 3}}\nschemes: [fncc]\nflows: [{{from: h1, to: h2, size: 1KB}}]\nduration: {planned}\n{more}"
             );
-            crate::write(dir.path(), &Run { yaml, ..sample::run() }, &results).unwrap();
+            crate::write(dir.path(), &RunDescription { yaml, ..fixtures::run() }, &results).unwrap();
             load(dir.path(), &Catalogue::builtin(), &[])
                 .unwrap()
                 .results
@@ -321,7 +327,7 @@ mod tests {
         let dir = tempfile::tempdir().unwrap();
         let told = |dir: &Path| load(dir, &Catalogue::builtin(), &[]).err().expect("no run").to_string();
         assert!(told(dir.path()).contains("summary.json") && told(dir.path()).contains("weir run"));
-        crate::write(dir.path(), &sample::run(), &sample::dumbbell()).unwrap();
+        crate::write(dir.path(), &fixtures::run(), &fixtures::dumbbell()).unwrap();
         fs::write(dir.path().join("queues.csv"), "scheme,time_us\nfncc,1\n").unwrap();
         assert!(told(dir.path()).contains("queues.csv"), "{}", told(dir.path()));
         fs::remove_file(dir.path().join("queues.csv")).unwrap();

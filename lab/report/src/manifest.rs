@@ -1,6 +1,6 @@
 //! `SHA256SUMS`: the SHA-256 of every file of a complete run, as `sha256sum` prints it and `sha256sum -c` checks it.
 
-use super::names::{MANIFEST, is_of_a_run};
+use super::names::{MANIFEST, is_run_file};
 use crate::files::sync_dir;
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 
 /// A file that is not what the run wrote.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Damage {
+pub struct IntegrityError {
     /// The file.
     pub file: PathBuf,
     /// The problem, such as "is missing".
-    pub why: String,
+    pub reason: String,
 }
 
 /// Result of comparing a directory with its manifest.
@@ -55,8 +55,8 @@ pub fn write(dir: &Path) -> io::Result<()> {
 ///
 /// A file is missing, cannot be read or has another checksum, or the manifest is malformed. A missing manifest is no
 /// error.
-pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
-    let damage = |name: &str, why: String| Damage { file: dir.join(name), why };
+pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
+    let damage = |name: &str, reason: String| IntegrityError { file: dir.join(name), reason };
     let text = match fs::read(dir.join(MANIFEST)) {
         Ok(bytes) => String::from_utf8_lossy(&bytes).into_owned(),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Integrity::Unknown),
@@ -87,7 +87,7 @@ pub fn verify(dir: &Path) -> Result<Integrity, Damage> {
         }
     }
     let names = names(dir).map_err(|error| damage("", format!("cannot be read: {error}")))?;
-    match names.into_iter().find(|name| is_of_a_run(name) && !listed.contains_key(name.as_str())) {
+    match names.into_iter().find(|name| is_run_file(name) && !listed.contains_key(name.as_str())) {
         Some(name) => Err(damage(&name, format!("is not in {MANIFEST}"))),
         None => Ok(Integrity::Verified),
     }
@@ -174,7 +174,7 @@ mod tests {
             harm(dir.path()).unwrap();
             let damage = verify(dir.path()).unwrap_err();
             assert_eq!(damage.file, dir.path().join(file), "{damage:?}");
-            assert!(damage.why.contains(told), "{file}: {damage:?}");
+            assert!(damage.reason.contains(told), "{file}: {damage:?}");
         }
         let dir = signed();
         fs::write(dir.path().join(MANIFEST), "").unwrap();

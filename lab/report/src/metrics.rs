@@ -14,7 +14,7 @@ pub struct Metric {
     /// In one sentence, for who wants to know exactly.
     pub meaning: &'static str,
     /// Direction in which values are better.
-    pub better: Better,
+    pub better: BetterWhen,
     /// One value for each scheme, in the experiment's order; `None` where there is nothing to say.
     pub values: Vec<Option<f64>>,
     /// Number of decimals.
@@ -23,11 +23,11 @@ pub struct Metric {
 
 /// Direction in which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Better {
+pub enum BetterWhen {
     /// Less is better.
-    Less,
+    Lower,
     /// More is better.
-    More,
+    Higher,
     /// It says what happened, not how well.
     Neither,
 }
@@ -38,8 +38,8 @@ pub const LONG_US: f64 = 1e5;
 impl Metric {
     /// The metric as people read it: times of scale models in seconds instead of millions of microseconds.
     pub fn readable(mut self) -> Metric {
-        let most = self.values.iter().flatten().copied().fold(0.0, f64::max);
-        if self.unit == "us" && most >= LONG_US {
+        let max = self.values.iter().flatten().copied().fold(0.0, f64::max);
+        if self.unit == "us" && max >= LONG_US {
             (self.unit, self.decimals) = ("s", 3);
             self.values.iter_mut().flatten().for_each(|value| *value /= 1e6);
         }
@@ -60,9 +60,9 @@ impl Metric {
         let differ = texts.iter().any(|t| *t != texts[0]);
         let known = self.values.iter().flatten().copied();
         let best = match self.better {
-            Better::Less => known.reduce(f64::min),
-            Better::More => known.reduce(f64::max),
-            Better::Neither => None,
+            BetterWhen::Lower => known.reduce(f64::min),
+            BetterWhen::Higher => known.reduce(f64::max),
+            BetterWhen::Neither => None,
         };
         let value = self.values.get(index).copied().flatten();
         differ
@@ -128,7 +128,8 @@ pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
     let metric = |better| {
         move |name, unit, decimals, values, meaning| Metric { name, unit, meaning, better, values, decimals }
     };
-    let (less, more, plain) = (metric(Better::Less), metric(Better::More), metric(Better::Neither));
+    let (less, more, plain) =
+        (metric(BetterWhen::Lower), metric(BetterWhen::Higher), metric(BetterWhen::Neither));
     let counted = |value: fn(&SchemeSummary) -> u64| of(&|s| Some(value(s) as f64));
 
     let mut list = vec![

@@ -30,7 +30,7 @@ const FILES: [&str; 14] = [
 ];
 
 /// Returns whether a run writes files of this name.
-pub fn is_of_a_run(name: &str) -> bool {
+pub fn is_run_file(name: &str) -> bool {
     // As many as there are charts, and schemes.
     let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
     is_numbered || FILES.contains(&name)

@@ -1,10 +1,10 @@
 //! `report.html`: one file, nothing loaded from anywhere.
 
-use super::chart::{Chart, Line, Names, PLOT_CSS, Size, sample_line};
+use super::chart::{Chart, LegendPlacement, Line, PLOT_CSS, Size, sample_line};
 use super::figures::{Figure, Layout, Section};
 use super::metrics::{Metric, bottleneck, metrics, port_name, ports_by_congestion};
 use super::names::file_name;
-use super::{Run, VERSION, format, interactive, paper, policy};
+use super::{RunDescription, VERSION, format, interactive, paper_value, policy};
 use maud::{DOCTYPE, Markup, PreEscaped, html};
 use weir_experiment::results::{Results, SchemeTrace, Summary};
 use weir_units::Time;
@@ -12,10 +12,10 @@ use weir_units::Time;
 const PAGE_CSS: &str = include_str!("page.css");
 
 /// More ports than this are in `summary.json`, not in the page.
-const MOST_PORT_ROWS: usize = 24;
+const MAX_PORT_ROWS: usize = 24;
 
 /// Returns a page with this in it.
-pub fn shell(title: &str, content: &Markup) -> String {
+pub fn html_page(title: &str, content: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
         html lang="en" {
@@ -38,7 +38,7 @@ pub fn shell(title: &str, content: &Markup) -> String {
 }
 
 /// Returns the page of a run.
-pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
+pub fn page(run: &RunDescription, results: &Results, sections: &[Section]) -> String {
     let content = html! {
         (heading(run, results))
         (comparison(results))
@@ -47,12 +47,12 @@ pub fn page(run: &Run, results: &Results, sections: &[Section]) -> String {
         (policy::section(results))
         (interactive::flows(results))
         (ports(results, sections))
-        (origin(run))
+        (reproduce_section(run))
     };
-    shell(&run.name, &content)
+    html_page(&run.name, &content)
 }
 
-fn heading(run: &Run, results: &Results) -> Markup {
+fn heading(run: &RunDescription, results: &Results) -> Markup {
     let summary = &results.summary;
     html! {
         header {
@@ -142,7 +142,7 @@ fn metric_row(metric: &Metric) -> Markup {
     }
 }
 
-fn published(run: &Run, summary: &Summary) -> Markup {
+fn published(run: &RunDescription, summary: &Summary) -> Markup {
     // A note may be there to be read only: without any of our values the column goes.
     let measured = run.paper.iter().any(|note| note.ours.is_some());
     let reasons = run.paper.iter().any(|note| note.reason.is_some());
@@ -163,7 +163,7 @@ fn published(run: &Run, summary: &Summary) -> Markup {
                                 tr {
                                     th scope="row" { (note.what) }
                                     td data-label="the paper says" { (note.value) }
-                                    @if measured { td data-label="we measured" { (paper::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
+                                    @if measured { td data-label="we measured" { (paper_value::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
                                     td.source data-label="source" { (note.source) }
                                     @if reasons { td.source data-label="why they differ" { (note.reason.as_deref().unwrap_or_default()) } }
                                 }
@@ -193,7 +193,7 @@ pub fn charts(section: &Section) -> Markup {
 fn legend(section: &Section) -> Markup {
     let charts = section.figures.iter().filter_map(|figure| figure.picture.chart());
     let mut entries: Vec<&Line> = Vec::new();
-    for line in charts.filter(|chart| chart.names == Names::Legend).flat_map(|chart| &chart.lines) {
+    for line in charts.filter(|chart| chart.names == LegendPlacement::Legend).flat_map(|chart| &chart.lines) {
         if !entries.iter().any(|entry| entry.name == line.name) {
             entries.push(line);
         }
@@ -209,7 +209,7 @@ fn legend(section: &Section) -> Markup {
 
 /// A full-width chart is there twice, and the style sheet shows the one that fits the window.
 fn chart(figure: &Figure, full: bool) -> Markup {
-    let chart = figure.picture.chart().filter(|chart| chart.names == Names::Legend);
+    let chart = figure.picture.chart().filter(|chart| chart.names == LegendPlacement::Legend);
     let notes: Vec<(&Line, &str)> = chart.map_or_else(Vec::new, |chart| {
         chart.lines.iter().filter_map(|line| Some((line, line.note.as_deref()?))).collect()
     });
@@ -244,7 +244,7 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
         section.ports-section {
             h2 { "Ports" }
             details {
-                summary { "Queue and utilisation of " (ports.len().min(MOST_PORT_ROWS)) " of " (ports.len()) " ports that sent" }
+                summary { "Queue and utilisation of " (ports.len().min(MAX_PORT_ROWS)) " of " (ports.len()) " ports that sent" }
                 div.scroll {
                     table.ports {
                         thead { tr {
@@ -252,7 +252,7 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
                             th scope="col" { "peak " span.unit { "KB" } } th scope="col" { "mean " span.unit { "KB" } }
                             th scope="col" { "p99 " span.unit { "KB" } } th scope="col" { "utilisation " span.unit { "%" } }
                         } }
-                        @for port in ports.iter().take(MOST_PORT_ROWS) {
+                        @for port in ports.iter().take(MAX_PORT_ROWS) {
                             tbody {
                                 @for (row, (label, scheme)) in schemes.iter().enumerate() {
                                     tr {
@@ -277,7 +277,7 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
     }
 }
 
-fn origin(run: &Run) -> Markup {
+fn reproduce_section(run: &RunDescription) -> Markup {
     html! {
         section.origin {
             h2 { "How to repeat it" }
@@ -294,11 +294,11 @@ fn origin(run: &Run) -> Markup {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
 
     #[test]
     fn the_time_of_several_schemes_is_given_for_each() {
-        let mut results = sample::dumbbell();
+        let mut results = fixtures::dumbbell();
         assert_eq!(simulated(&results), "2 schemes of 1 ms");
         results.traces.get_mut("fncc").unwrap().end = Time::from_us(400);
         results.summary.virtual_s = 0.0014;

@@ -4,7 +4,7 @@
 //! PFC pauses that it sent, with counters of its queue and its load. A flow is an asynchronous slice of its sender, with a
 //! counter of its rate. A packet is a slice of its sender and of every switch that it came to, joined by flow arrows.
 
-use super::figures::carried;
+use super::figures::carry_over_utilisation;
 use super::format;
 use serde_json::{Value, json};
 use std::collections::{BTreeMap, BTreeSet};
@@ -27,7 +27,7 @@ pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
 }
 
 /// A packet in a switch, as `weir trace` follows it.
-pub struct Passage {
+pub struct SwitchTraversal {
     /// The switch.
     pub switch: String,
     /// A name for the packet.
@@ -44,13 +44,13 @@ pub struct Passage {
 /// # Errors
 ///
 /// `out` cannot be written.
-pub fn write_passages(passages: &[Passage], out: &mut impl Write) -> io::Result<()> {
+pub fn write_passages(passages: &[SwitchTraversal], out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace::begin(out)?;
     let next = |at: usize| passages.iter().position(|passage| passage.from == Some(at));
     // Passages of one packet, without its copies, share an id.
     let mut ids: Vec<usize> = Vec::new();
     let mut now: u64 = 0;
-    for (at, Passage { switch, name, steps, from }) in passages.iter().enumerate() {
+    for (at, SwitchTraversal { switch, name, steps, from }) in passages.iter().enumerate() {
         let before = from.filter(|&from| next(from) == Some(at)).and_then(|from| ids.get(from)).copied();
         ids.push(before.unwrap_or(at + 1));
         let pid = trace.process("trace", switch)?;
@@ -85,7 +85,7 @@ struct Trace<'a, W> {
 }
 
 /// A packet at a place, for some time.
-struct Stay {
+struct PacketSlice {
     /// Number of the packet.
     packet: usize,
     /// Another slice of the packet comes before, or behind.
@@ -95,7 +95,7 @@ struct Stay {
 }
 
 /// Threads from this number on hold packets.
-const PACKETS: usize = 1 << 25;
+const PACKET_TID_BASE: usize = 1 << 25;
 
 /// Returns the thread of a port and a class. Pauses of different classes may overlap, which slices of one thread must
 /// not.
@@ -142,8 +142,9 @@ impl<'a, W: Write> Trace<'a, W> {
             let name = |what: &str| format!("{} towards {}: {what}", port.port, port.towards);
             let queue = port.queue_bytes.iter().map(|&bytes| json!(bytes));
             self.counter(pid, &name("queue"), "bytes", series.interval, queue)?;
-            let load =
-                carried(&port.utilisation).into_iter().map(|share| json!((1e3 * share).round() / 10.0));
+            let load = carry_over_utilisation(&port.utilisation)
+                .into_iter()
+                .map(|share| json!((1e3 * share).round() / 10.0));
             self.counter(pid, &name("load"), "percent", series.interval, load)?;
         }
         self.pauses(scheme, series)?;
@@ -180,7 +181,7 @@ impl<'a, W: Write> Trace<'a, W> {
     /// The stays of packets at hosts and switches. Those at one port may overlap, which slices of one thread must not: each
     /// takes the first thread that is free.
     fn packets(&mut self, scheme: &str, packets: &[PacketPath]) -> io::Result<()> {
-        let mut places: BTreeMap<(&str, String), Vec<Stay>> = BTreeMap::new();
+        let mut places: BTreeMap<(&str, String), Vec<PacketSlice>> = BTreeMap::new();
         for (packet, path) in packets.iter().enumerate() {
             let switches = path.hops.iter().map(|hop| {
                 let place = match hop.port {
@@ -197,10 +198,10 @@ impl<'a, W: Write> Trace<'a, W> {
             let count = stays.len();
             for (n, (node, place, since, until)) in stays.into_iter().enumerate() {
                 let arrows = (n > 0, n + 1 < count);
-                places.entry((node, place)).or_default().push(Stay { packet, arrows, since, until });
+                places.entry((node, place)).or_default().push(PacketSlice { packet, arrows, since, until });
             }
         }
-        let mut tid = PACKETS;
+        let mut tid = PACKET_TID_BASE;
         for ((node, place), mut stays) in places {
             let pid = self.process(scheme, node)?;
             stays.sort_by_key(|stay| (stay.since, stay.until));
@@ -223,7 +224,7 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
-    fn stay(&mut self, path: &PacketPath, stay: &Stay, (pid, tid): (usize, usize)) -> io::Result<()> {
+    fn stay(&mut self, path: &PacketPath, stay: &PacketSlice, (pid, tid): (usize, usize)) -> io::Result<()> {
         let name = format!("{} {}→{}", path.kind, path.from, path.to);
         let args = json!({"message": path.message, "seq": path.seq, "bytes": path.bytes});
         let mut slice = json!({
@@ -265,7 +266,7 @@ impl<'a, W: Write> Trace<'a, W> {
         let mut named = BTreeSet::new();
         let mut open: BTreeMap<(&str, u16, u8), Time> = BTreeMap::new();
         let mut slices: Vec<((&str, u16, u8), Time, Time)> = Vec::new();
-        for PauseRecord { time, switch, port, priority, on } in &series.pauses {
+        for PauseRecord { time, switch, port, priority, is_pause: on } in &series.pauses {
             let key = (switch.as_str(), *port, *priority);
             match (on, open.get(&key)) {
                 (true, None) => _ = open.insert(key, *time),
@@ -306,7 +307,7 @@ fn us(time: Time) -> f64 {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
     use weir_experiment::results::PacketHop;
 
     fn events(results: &Results) -> Vec<Value> {
@@ -318,7 +319,7 @@ mod tests {
 
     #[test]
     fn switches_are_processes_and_queues_counters() {
-        let results = sample::dumbbell();
+        let results = fixtures::dumbbell();
         let events = events(&results);
         let named = |name: &str| {
             let process = events.iter().find(|it| it["name"] == "process_name" && it["args"]["name"] == name);
@@ -367,7 +368,7 @@ mod tests {
         let mut lost = path(2, 5, 9);
         lost.hops[1] = PacketHop { port: None, left: None, ..lost.hops[1].clone() };
         lost.delivered = None;
-        let mut results = sample::dumbbell();
+        let mut results = fixtures::dumbbell();
         for trace in results.traces.values_mut() {
             // The second and third wait behind the first at s1.
             trace.packets = vec![path(0, 3, 20), path(1, 4, 20), lost.clone()];
@@ -410,7 +411,7 @@ mod tests {
 
     #[test]
     fn steps_are_in_the_slice_of_their_passage_and_arrows_lead_on() {
-        let passage = |switch: &str, steps: &[&str], from| Passage {
+        let passage = |switch: &str, steps: &[&str], from| SwitchTraversal {
             switch: switch.into(),
             name: "p".into(),
             steps: steps.iter().map(|&name| name.to_owned()).collect(),
@@ -439,7 +440,7 @@ mod tests {
 
     #[test]
     fn every_slice_ends_and_pauses_do_not_overlap() {
-        let events = events(&sample::workload());
+        let events = events(&fixtures::workload());
         let ids = |ph: &str| -> Vec<u64> {
             events.iter().filter(|it| it["ph"] == ph).map(|it| it["id"].as_u64().unwrap()).collect()
         };

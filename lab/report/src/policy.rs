@@ -41,7 +41,7 @@ fn of_messages(policy: &PolicySummary) -> String {
         format::significant(policy.fabric_share * 100.0),
         format::significant(policy.fabric_share_late * 100.0)
     );
-    let counts = policy.refused.iter().map(|(why, n)| (why.as_str(), *n));
+    let counts = policy.refused.iter().map(|(reason, n)| (reason.as_str(), *n));
     for (what, n) in counts.chain([("lost", policy.lost), ("expired", policy.expired)]) {
         if n > 0 {
             text += &format!("; {what}: {n}");

@@ -17,11 +17,11 @@ pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
     let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
-    below_each_other(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))
+    stack_tables(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))
 }
 
 /// Draws `count` things in tables below each other, in each as many as fit, at least one.
-fn below_each_other(count: usize, width: usize, draw: impl Fn(Range<usize>) -> String) -> String {
+fn stack_tables(count: usize, width: usize, draw: impl Fn(Range<usize>) -> String) -> String {
     let (mut parts, mut from) = (Vec::new(), 0);
     while from < count {
         let mut fitting = (from + 1..=count).rev().map(|to| (to, draw(from..to)));
@@ -130,7 +130,7 @@ pub fn columns(
 }
 
 /// As [`columns`], but if that does not fit: a column for each row, and below each other as many as fit.
-pub fn turnable(
+pub fn transposable(
     head: &[(String, CellAlignment)],
     rows: &[Vec<String>],
     styled: bool,
@@ -138,7 +138,7 @@ pub fn turnable(
 ) -> String {
     let wide = columns(head, rows.iter().cloned(), styled, None);
     let Some(width) = width.filter(|&width| columns_of(&wide) > width) else { return wide };
-    below_each_other(rows.len(), width, |some| {
+    stack_tables(rows.len(), width, |some| {
         let mut table = empty(styled);
         for (at, (name, _)) in head.iter().enumerate() {
             let cells = rows[some.clone()].iter().map(|row| right(row.get(at).cloned().unwrap_or_default()));
@@ -156,11 +156,11 @@ pub fn turnable(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
 
     #[test]
     fn tables_fit_narrow_terminals() {
-        let results = sample::workload();
+        let results = fixtures::workload();
         for (width, tables) in [(60, 1), (40, 2), (30, 3)] {
             for styled in [false, true] {
                 let text = table(&results, styled, Some(width));
@@ -171,7 +171,7 @@ mod tests {
             }
         }
         assert_eq!(table(&results, false, Some(200)), table(&results, false, None));
-        let mut model = sample::dumbbell();
+        let mut model = fixtures::dumbbell();
         let schemes = model.summary.schemes.values_mut();
         schemes.for_each(|scheme| scheme.first_slowdown_us = scheme.first_slowdown_us.map(|us| us * 1e4));
         let text = table(&model, false, Some(60));
@@ -183,9 +183,12 @@ mod tests {
         assert!(columns_of(&text) <= 40 && text.contains("12 us"), "{text}");
         let head = ["claim", "paper", "ours", "here"].map(|text| (text.to_owned(), CellAlignment::Left));
         let rows: Vec<Vec<String>> = (0..5).map(|n| vec![format!("{n} ± 0.125 us"); 4]).collect();
-        let text = turnable(&head, &rows, false, Some(40));
+        let text = transposable(&head, &rows, false, Some(40));
         assert!(columns_of(&text) <= 40 && text.matches("paper").count() == 3, "{text}");
         assert!((0..5).all(|n| text.contains(&format!("{n} ± 0.125 us"))), "no value is broken: {text}");
-        assert_eq!(turnable(&head, &rows, false, Some(80)), columns(&head, rows.into_iter(), false, None));
+        assert_eq!(
+            transposable(&head, &rows, false, Some(80)),
+            columns(&head, rows.into_iter(), false, None)
+        );
     }
 }

@@ -60,7 +60,7 @@ fn main() {
                 };
                 println!(
                     "{deflected:<10} {name:<10} {seed:>5} {:>9} {:>12} {:>16}",
-                    seen.packets, seen.deflections, seen.most
+                    seen.packets, seen.deflections, seen.max
                 );
                 for fault in seen.faults() {
                     println!("  {fault}");

@@ -1,12 +1,12 @@
 //! Finds PFC deadlocks: ports that wait for each other in a cycle, so that none of their packets ever moves again.
 //!
 //! A queue is stuck if its neighbour has paused it and will never let it go on: what the neighbour holds of that link and class
-//! waits in queues that are stuck themselves, and is too much for a resume even when all else has drained. [`find`] takes
+//! waits in queues that are stuck themselves, and is too much for a resume even when all else has drained. [`detect`] takes
 //! all queues that are paused now and removes those that could go on, until none is left or nothing changes. So what it
 //! finds is no congestion, however long: only a fault or a restart could end it. With dynamic thresholds it may miss one.
 
 use crate::network::View;
-use crate::process::NO_DIRECTION;
+use crate::process::UNCONNECTED;
 use std::collections::BTreeSet;
 use std::net::Ipv4Addr;
 use weir_controller::topology::{Node, SwitchIx, Topology};
@@ -16,7 +16,7 @@ use weir_units::Time;
 
 /// A queue of a switch: an egress port and a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub struct Queue {
+pub struct QueueId {
     /// The switch of the port.
     pub switch: SwitchIx,
     /// The egress port.
@@ -27,9 +27,9 @@ pub struct Queue {
 
 /// A stuck queue of a deadlock's cycle. It waits for the next one.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Stuck {
+pub struct BlockedQueue {
     /// The queue.
-    pub queue: Queue,
+    pub queue: QueueId,
     /// Packets in it.
     pub packets: u32,
     /// Their bytes.
@@ -42,7 +42,7 @@ pub struct Stuck {
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
     /// The queues, in order.
-    pub cycle: Vec<Stuck>,
+    pub cycle: Vec<BlockedQueue>,
     /// All queues that are stuck, those behind the cycle too.
     pub queues: usize,
     /// Packets in them.
@@ -54,7 +54,7 @@ impl Deadlock {
     pub fn summarise(&self, topology: &Topology, now: Time) -> DeadlockSummary {
         let named = |ip| topology.hosts.iter().find(|host| host.ip == ip).map(|host| host.name.clone());
         let name = |ip: Ipv4Addr| named(ip).unwrap_or_else(|| ip.to_string());
-        let stuck = |it: &Stuck| StuckQueue {
+        let stuck = |it: &BlockedQueue| StuckQueue {
             port: format!("{}:{}", topology.switch(it.queue.switch).name, it.queue.port),
             class: it.queue.class,
             packets: it.packets,
@@ -71,12 +71,12 @@ impl Deadlock {
 }
 
 /// Returns the deadlock that there is now, if there is one.
-pub fn find(network: &View<'_>) -> Option<Deadlock> {
-    let mut stuck: BTreeSet<Queue> = paused(network).collect();
+pub fn detect(network: &View<'_>) -> Option<Deadlock> {
+    let mut stuck: BTreeSet<QueueId> = paused(network).collect();
     loop {
         let lasting = |switch: SwitchIx| {
-            let tm = network.chassis(switch).switch.queues();
-            tm.stays_paused(|port, class| stuck.contains(&Queue { switch, port, class }))
+            let tm = network.switch(switch).switch.queues();
+            tm.deadlocked_pauses(|port, class| stuck.contains(&QueueId { switch, port, class }))
         };
         let lasting: Vec<Vec<(u16, u8)>> = network.switches().map(|chassis| lasting(chassis.ix)).collect();
         let before = stuck.len();
@@ -94,27 +94,25 @@ pub fn find(network: &View<'_>) -> Option<Deadlock> {
 }
 
 /// Returns the queues with packets that a neighbouring switch has paused without a resume frame in flight.
-fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = Queue> + use<'v> {
+fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> {
     let queues = network.switches().flat_map(|chassis| {
         let switch = chassis.ix;
         let tm = chassis.switch.queues();
         let queues = tm.ports().flat_map(move |port| (0..tm.priorities()).map(move |class| (port, class)));
-        queues.filter(move |&(port, class)| tm.is_held(port, class)).map(move |(port, class)| Queue {
-            switch,
-            port,
-            class,
-        })
+        queues
+            .filter(move |&(port, class)| tm.has_paused_backlog(port, class))
+            .map(move |(port, class)| QueueId { switch, port, class })
     });
     queues.filter(|&queue| {
         far_end(network, queue).is_some_and(|(next, port)| {
-            let tm = network.chassis(next).switch.queues();
-            tm.pauses(port, queue.class) && !pfc_is_under_way(network, next, port)
+            let tm = network.switch(next).switch.queues();
+            tm.is_pausing(port, queue.class) && !pfc_in_flight(network, next, port)
         })
     })
 }
 
 /// Returns the switch that a queue sends to, and its ingress port.
-fn far_end(network: &View<'_>, queue: Queue) -> Option<(SwitchIx, u16)> {
+fn far_end(network: &View<'_>, queue: QueueId) -> Option<(SwitchIx, u16)> {
     let direction = direction(network, queue.switch, queue.port)?;
     match network.far_end(direction) {
         Node::Switch(next) => Some((next, network.wire(direction).to_port)),
@@ -123,23 +121,28 @@ fn far_end(network: &View<'_>, queue: Queue) -> Option<(SwitchIx, u16)> {
 }
 
 fn direction(network: &View<'_>, switch: SwitchIx, port: u16) -> Option<u32> {
-    let directions = &network.chassis(switch).directions;
-    directions.get(usize::from(port)).copied().filter(|&index| index != NO_DIRECTION)
+    let directions = &network.switch(switch).directions;
+    directions.get(usize::from(port)).copied().filter(|&index| index != UNCONNECTED)
 }
 
-fn pfc_is_under_way(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
+fn pfc_in_flight(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
     direction(network, from, port).is_some_and(|index| !network.wire(index).pfc.is_empty())
 }
 
 /// Returns a cycle among the stuck queues, and how much is stuck.
-fn describe(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Deadlock {
-    let level = |queue: &Queue| {
-        let tm = network.chassis(queue.switch).switch.queues();
+fn describe(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Deadlock {
+    let level = |queue: &QueueId| {
+        let tm = network.switch(queue.switch).switch.queues();
         tm.queue_level(queue.port, queue.class)
     };
-    let describe = |queue: Queue| {
+    let describe = |queue: QueueId| {
         let level = level(&queue);
-        Stuck { queue, packets: level.packets, bytes: level.bytes, first: first_packet(network, queue) }
+        BlockedQueue {
+            queue,
+            packets: level.packets,
+            bytes: level.bytes,
+            first: first_packet(network, queue),
+        }
     };
     Deadlock {
         cycle: cycle(network, stuck).into_iter().map(describe).collect(),
@@ -150,7 +153,7 @@ fn describe(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Deadlock {
 
 /// Returns the shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
 /// cycle.
-fn cycle(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
+fn cycle(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Vec<QueueId> {
     let mut followed = BTreeSet::new();
     let mut from = stuck.first().copied();
     while let Some(queue) = from.filter(|&queue| followed.insert(queue)) {
@@ -180,17 +183,17 @@ fn cycle(network: &View<'_>, stuck: &BTreeSet<Queue>) -> Vec<Queue> {
 }
 
 /// Returns the stuck queues of the next switch in which packets of this link and class wait.
-fn waits_for(network: &View<'_>, stuck: &BTreeSet<Queue>, queue: Queue) -> Vec<Queue> {
+fn waits_for(network: &View<'_>, stuck: &BTreeSet<QueueId>, queue: QueueId) -> Vec<QueueId> {
     let Some((next, ingress)) = far_end(network, queue) else { return Vec::new() };
-    let tm = network.chassis(next).switch.queues();
+    let tm = network.switch(next).switch.queues();
     let charge = Some((ingress, queue.class));
-    let place = |port, class| Queue { switch: next, port, class };
+    let place = |port, class| QueueId { switch: next, port, class };
     let there = stuck.range(place(0, 0)..=place(u16::MAX, u8::MAX)).copied();
     there.filter(|it| tm.waiting(it.port, it.class).any(|(_, charged)| charged == charge)).collect()
 }
 
-fn first_packet(network: &View<'_>, queue: Queue) -> Option<(Ipv4Addr, u32)> {
-    let tm = network.chassis(queue.switch).switch.queues();
+fn first_packet(network: &View<'_>, queue: QueueId) -> Option<(Ipv4Addr, u32)> {
+    let tm = network.switch(queue.switch).switch.queues();
     let (queued, _) = tm.waiting(queue.port, queue.class).next()?;
     let packet = queued.packet();
     let frame = FrameView::new(packet.bytes(), packet.virtual_len()).ok()?;

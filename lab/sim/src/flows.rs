@@ -10,7 +10,7 @@ use weir_units::{Bytes, Time};
 
 /// An active flow.
 #[derive(Clone, Copy, Debug)]
-pub(crate) struct Active {
+pub(crate) struct ActiveFlow {
     /// The host's id of the flow, once it is open.
     pub id: Option<FlowId>,
     pub from: HostIx,
@@ -27,7 +27,7 @@ pub(crate) struct FlowTable {
     /// In order of start.
     records: Vec<FlowRecord>,
     /// By the place of their records.
-    active: BTreeMap<u32, Active>,
+    active: BTreeMap<u32, ActiveFlow>,
     /// Those of `active` that have a size.
     sized: usize,
     /// By host, the message ids of active flows with the indices of their records.
@@ -55,7 +55,7 @@ impl FlowTable {
     }
 
     /// Returns a message id for the next flow of a host.
-    pub fn message(&mut self, host: HostIx) -> u32 {
+    pub fn next_message_id(&mut self, host: HostIx) -> u32 {
         let next = &mut self.next_message[host.0 as usize];
         let message = *next;
         *next = next.wrapping_add(1);
@@ -75,7 +75,7 @@ impl FlowTable {
         self.records.push(FlowRecord {
             from: name(flow.from),
             to: name(flow.to),
-            nth: flow.nth,
+            ordinal: flow.ordinal,
             port: flow.entropy_port,
             incast: flow.incast,
             size: flow.size,
@@ -86,7 +86,8 @@ impl FlowTable {
             retransmits: 0,
         });
         let (from, to, sized) = (flow.from, flow.to, flow.size.is_some());
-        self.active.insert(record, Active { id: None, from, to, source, acked_before_window: None, sized });
+        self.active
+            .insert(record, ActiveFlow { id: None, from, to, source, acked_before_window: None, sized });
         self.messages[from.0 as usize].insert(message, record);
         self.sized += usize::from(sized);
         record
@@ -99,13 +100,13 @@ impl FlowTable {
         }
     }
 
-    /// The experiment's flow number `listed` has this record.
-    pub fn list(&mut self, listed: usize, record: u32) {
+    /// The experiment's flow number `predefined` has this record.
+    pub fn set_predefined(&mut self, listed: usize, record: u32) {
         self.listed[listed] = Some(record);
     }
 
-    /// Returns the index of the record of the experiment's flow number `listed`, once it has started.
-    pub fn listed(&self, listed: usize) -> Option<u32> {
+    /// Returns the index of the record of the experiment's flow number `predefined`, once it has started.
+    pub fn predefined(&self, listed: usize) -> Option<u32> {
         self.listed[listed]
     }
 
@@ -115,7 +116,7 @@ impl FlowTable {
         host: HostIx,
         message: u32,
         (end, bytes, retransmits): (Time, Bytes, u64),
-    ) -> Option<Active> {
+    ) -> Option<ActiveFlow> {
         let index = self.messages[host.0 as usize].remove(&message)?;
         let active = self.active.remove(&index)?;
         self.sized -= usize::from(active.sized);
@@ -126,32 +127,32 @@ impl FlowTable {
     }
 
     /// Returns the flow of a host's message, while it is active.
-    pub fn of_message(&self, host: HostIx, message: u32) -> Option<&Active> {
+    pub fn by_message(&self, host: HostIx, message: u32) -> Option<&ActiveFlow> {
         self.active.get(self.messages[host.0 as usize].get(&message)?)
     }
 
     /// Returns the flow of a record, while it is active.
-    pub fn active(&self, record: u32) -> Option<&Active> {
+    pub fn active(&self, record: u32) -> Option<&ActiveFlow> {
         self.active.get(&record)
     }
 
     /// Returns the active flows, by start.
-    pub fn all_active(&self) -> impl Iterator<Item = (u32, &Active)> {
+    pub fn all_active(&self) -> impl Iterator<Item = (u32, &ActiveFlow)> {
         self.active.iter().map(|(&record, active)| (record, active))
     }
 
     /// Returns the same, to be changed.
-    pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut Active> {
+    pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut ActiveFlow> {
         self.active.values_mut()
     }
 
     /// Returns the flows with a size that have not finished.
-    pub fn all_sized(&self) -> impl Iterator<Item = &Active> {
+    pub fn all_sized(&self) -> impl Iterator<Item = &ActiveFlow> {
         self.active.values().filter(|active| active.sized)
     }
 
     /// Returns whether a flow with a size is active.
-    pub fn busy(&self) -> bool {
+    pub fn has_sized_flows(&self) -> bool {
         self.sized > 0
     }
 
@@ -161,7 +162,7 @@ impl FlowTable {
     }
 
     /// Returns all records; `progress` gives the bytes acknowledged and packets retransmitted of active flows.
-    pub fn records(&self, progress: impl Fn(&Active) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
+    pub fn records(&self, progress: impl Fn(&ActiveFlow) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
         let mut records = self.records.clone();
         for (index, active) in self.all_active() {
             let record = &mut records[index as usize];

@@ -8,7 +8,7 @@ const WINDOW_NS: u64 = 2_000;
 const THREAD_NS: u64 = 100;
 
 /// Processor time of this thread. Unlike the all clock it does not count what others do on the machine.
-pub(crate) fn processor_time() -> Duration {
+pub(crate) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
@@ -16,7 +16,7 @@ pub(crate) fn processor_time() -> Duration {
 /// Adds up what each number of threads would take. Processes are taken in order by the thread that is free first, as the
 /// threads of a run take them; what only the run's own thread can do comes on top.
 #[derive(Clone, Debug)]
-pub struct Forecast {
+pub struct ScalingForecast {
     /// Number of threads, and the nanoseconds that its windows take.
     shared: Vec<(usize, u64)>,
     /// Nanoseconds of all work in processes, and of the whole run.
@@ -28,10 +28,10 @@ pub struct Forecast {
     windows: u64,
 }
 
-impl Forecast {
+impl ScalingForecast {
     /// For these numbers of threads.
-    pub fn new(threads: &[usize]) -> Forecast {
-        Forecast {
+    pub fn new(threads: &[usize]) -> ScalingForecast {
+        ScalingForecast {
             shared: threads.iter().map(|&it| (it.max(1), 0)).collect(),
             work: 0,
             all: 0,
@@ -41,7 +41,7 @@ impl Forecast {
     }
 
     /// Takes the nanoseconds that each process that was due in a window took.
-    pub fn window(&mut self, work: &[u64]) {
+    pub fn add_window(&mut self, work: &[u64]) {
         self.work += work.iter().sum::<u64>();
         self.windows += u64::from(!work.is_empty());
         for (threads, total) in &mut self.shared {
@@ -58,12 +58,12 @@ impl Forecast {
     }
 
     /// Leaves this time out of that of the run: it is the forecast's own.
-    pub fn leave_out(&mut self, own: Duration) {
+    pub fn exclude(&mut self, own: Duration) {
         self.own += own.as_nanos() as u64;
     }
 
     /// Takes the processor time of a run's events on one thread, its own between windows included.
-    pub fn run(&mut self, all: Duration) {
+    pub fn add_run_time(&mut self, all: Duration) {
         self.all += all.as_nanos() as u64;
     }
 
@@ -73,7 +73,7 @@ impl Forecast {
     }
 
     /// The time that the runs take on each number of threads.
-    pub fn times(&self) -> impl Iterator<Item = (usize, Duration)> {
+    pub fn predicted_times(&self) -> impl Iterator<Item = (usize, Duration)> {
         let alone = self.all.saturating_sub(self.work + self.own);
         self.shared.iter().map(move |&(threads, shared)| (threads, Duration::from_nanos(alone + shared)))
     }
@@ -85,14 +85,14 @@ mod tests {
 
     #[test]
     fn a_window_takes_as_long_as_its_busiest_thread() {
-        let mut forecast = Forecast::new(&[1, 2, 64]);
-        forecast.window(&[30_000, 10_000, 10_000, 10_000]);
-        forecast.window(&[5_000]);
-        forecast.window(&[]);
-        forecast.run(Duration::from_micros(130));
-        forecast.leave_out(Duration::from_micros(30));
+        let mut forecast = ScalingForecast::new(&[1, 2, 64]);
+        forecast.add_window(&[30_000, 10_000, 10_000, 10_000]);
+        forecast.add_window(&[5_000]);
+        forecast.add_window(&[]);
+        forecast.add_run_time(Duration::from_micros(130));
+        forecast.exclude(Duration::from_micros(30));
         let times: Vec<(usize, u64)> =
-            forecast.times().map(|(threads, time)| (threads, time.as_nanos() as u64)).collect();
+            forecast.predicted_times().map(|(threads, time)| (threads, time.as_nanos() as u64)).collect();
         // 65 us in processes, 35 us of the run's own.
         let cost = |threads| 2 * (WINDOW_NS + THREAD_NS * threads);
         assert_eq!(times, [(1, 100_000), (2, 70_000 + cost(2)), (64, 70_000 + cost(64))]);

@@ -7,34 +7,34 @@
 //! - [`forecast`]: what a run would take on more cores.
 //! - [`deadlock`]: finds ports that wait for each other for good.
 //! - [`medium`]: policies by Trickle without a fabric.
-//! - [`run()`]: one experiment, all schemes, and [`VirtualTime`], the same as a backend; [`recorder`], [`arrivals`],
+//! - [`run()`]: one experiment, all schemes, and [`Simulation`], the same as a backend; [`recorder`], [`arrivals`],
 //!   [`packets`] and [`tally`] turn what happened into results.
 //!
 //! This crate does not depend on any protocol, scheme or P4 program, and neither prints nor writes files. The only
 //! clock it reads is for `wall_s`.
 
-pub mod arrivals;
-pub mod assemble;
-mod changes;
-mod crew;
+mod bipartition;
+pub mod counters;
 pub mod deadlock;
-pub mod doubling;
+pub mod doubling_histogram;
 pub mod events;
+pub mod fabric_builder;
 mod fault;
 mod flows;
 pub mod forecast;
 pub mod link;
+mod locality_order;
 pub mod medium;
+pub mod messages;
 pub mod network;
-pub mod news;
-pub mod packets;
-mod parallel;
+mod parallel_schemes;
+pub mod path_trace;
 pub mod process;
 pub mod recorder;
 pub mod run;
-mod sides;
-pub mod tally;
-mod tour;
-mod worker;
+pub mod rx_stats;
+mod scheduled_changes;
+mod thread_buffers;
+mod worker_pool;
 
-pub use run::{VirtualTime, run, run_on};
+pub use run::{Simulation, run, run_on};

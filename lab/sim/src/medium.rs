@@ -40,17 +40,17 @@ pub struct Medium {
     /// By number.
     pub nodes: Vec<PolicyNode>,
     /// Side of the partition of each node. Nodes hear those of their own side; on side 0 nobody hears anybody.
-    pub sides: Vec<u8>,
+    pub partitions: Vec<u8>,
     /// Probability that a node does not hear a message.
     pub loss: f64,
     /// Time and sender of each message.
     pub sent: Vec<(Time, usize)>,
     /// Packets that nodes did not take, and why.
-    pub refused: Vec<(usize, DropReason)>,
+    pub rejected: Vec<(usize, DropReason)>,
     delay: Time,
     wakes: Vec<Option<Time>>,
     messages: Vec<Option<Message>>,
-    agenda: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    events: BinaryHeap<Reverse<(Time, u64, Event)>>,
     order: u64,
     stream: u64,
     drawn: u64,
@@ -67,32 +67,32 @@ impl Medium {
         let mut medium = Medium {
             now: Time::ZERO,
             nodes: configs.into_iter().enumerate().map(node).collect(),
-            sides: vec![1; count],
+            partitions: vec![1; count],
             loss,
             sent: Vec::new(),
-            refused: Vec::new(),
+            rejected: Vec::new(),
             delay,
             wakes: vec![None; count],
             messages: Vec::new(),
-            agenda: BinaryHeap::new(),
+            events: BinaryHeap::new(),
             order: 0,
             stream: stream_seed(seed, "medium"),
             drawn: 0,
         };
-        (0..count).for_each(|node| medium.schedule(node));
+        (0..count).for_each(|node| medium.schedule_wakeup(node));
         medium
     }
 
-    fn at(&mut self, time: Time, event: Event) {
+    fn push_event(&mut self, time: Time, event: Event) {
         self.order += 1;
-        self.agenda.push(Reverse((time, self.order, event)));
+        self.events.push(Reverse((time, self.order, event)));
     }
 
-    fn schedule(&mut self, node: usize) {
+    fn schedule_wakeup(&mut self, node: usize) {
         let due = self.nodes[node].next_wakeup().max(self.now);
         if self.wakes[node].is_none_or(|pending| due < pending) {
             self.wakes[node] = Some(due);
-            self.at(due, Event::Wake(node));
+            self.push_event(due, Event::Wake(node));
         }
     }
 
@@ -104,17 +104,17 @@ impl Medium {
 
     /// Lets everything happen up to `until`.
     pub fn run_until(&mut self, until: Time) {
-        while let Some(&Reverse((time, _, event))) = self.agenda.peek()
+        while let Some(&Reverse((time, _, event))) = self.events.peek()
             && time <= until
         {
-            self.agenda.pop();
+            self.events.pop();
             self.now = time;
             match event {
                 Event::Wake(node) if self.wakes[node] == Some(time) => {
                     self.wakes[node] = None;
                     self.nodes[node].wakeup(time);
-                    self.speak(node);
-                    self.schedule(node);
+                    self.transmit_if_due(node);
+                    self.schedule_wakeup(node);
                 }
                 Event::Wake(_) => {}
                 Event::Arrive(message) => self.arrive(message),
@@ -124,9 +124,9 @@ impl Medium {
     }
 
     /// Lets everything happen until all nodes of a side hold `id`; `None` if they do not before `deadline`.
-    pub fn run_until_all_hold(&mut self, id: PolicyId, deadline: Time) -> Option<Time> {
-        while self.holding(id) < self.nodes.len() {
-            let &Reverse((next, ..)) = self.agenda.peek()?;
+    pub fn run_until_converged(&mut self, id: PolicyId, deadline: Time) -> Option<Time> {
+        while self.count_holding(id) < self.nodes.len() {
+            let &Reverse((next, ..)) = self.events.peek()?;
             if next > deadline {
                 return None;
             }
@@ -136,7 +136,7 @@ impl Medium {
     }
 
     /// Returns how many nodes hold this policy.
-    pub fn holding(&self, id: PolicyId) -> usize {
+    pub fn count_holding(&self, id: PolicyId) -> usize {
         self.nodes.iter().filter(|node| node.held().id == id).count()
     }
 
@@ -152,32 +152,32 @@ impl Medium {
     /// As [`weir_host::policy::PolicyNode::set`].
     pub fn set(&mut self, node: usize, policy: Policy) -> Result<PolicyId, PolicyError> {
         let id = self.nodes[node].set(self.now, policy)?;
-        self.schedule(node);
+        self.schedule_wakeup(node);
         Ok(id)
     }
 
-    fn speak(&mut self, node: usize) {
+    fn transmit_if_due(&mut self, node: usize) {
         if !self.nodes[node].is_due(self.now) {
             return;
         }
         let mut bytes = Vec::new();
         self.nodes[node].transmit(self.now, &mut bytes);
         self.sent.push((self.now, node));
-        self.say(Some(node), address(node), self.sides[node], bytes.into());
+        self.broadcast(Some(node), address(node), self.partitions[node], bytes.into());
     }
 
-    fn say(&mut self, from: Option<usize>, source: Ipv4Addr, side: u8, bytes: Rc<[u8]>) {
+    fn broadcast(&mut self, from: Option<usize>, source: Ipv4Addr, side: u8, bytes: Rc<[u8]>) {
         self.messages.push(Some(Message { from, source, side, bytes }));
-        self.at(self.now + self.delay, Event::Arrive(self.messages.len() - 1));
+        self.push_event(self.now + self.delay, Event::Arrive(self.messages.len() - 1));
     }
 
     /// Somebody who is no node says something, as from `source`; all of a side hear it.
     pub fn inject(&mut self, source: Ipv4Addr, side: u8, bytes: &[u8]) {
-        self.say(None, source, side, bytes.into());
+        self.broadcast(None, source, side, bytes.into());
     }
 
     /// Returns what the last message of a node was, for somebody who listens.
-    pub fn overhear(&mut self, node: usize) -> Option<Vec<u8>> {
+    pub fn last_message_of(&mut self, node: usize) -> Option<Vec<u8>> {
         let of = |message: &&Message| message.from == Some(node);
         self.messages.iter().rev().flatten().find(of).map(|message| message.bytes.to_vec())
     }
@@ -187,14 +187,14 @@ impl Medium {
         let (from, source, side, bytes) =
             (message.from, message.source, message.side, Rc::clone(&message.bytes));
         for node in 0..self.nodes.len() {
-            let hears = Some(node) != from && side != 0 && self.sides[node] == side;
+            let hears = Some(node) != from && side != 0 && self.partitions[node] == side;
             if !hears || self.is_lost() {
                 continue;
             }
             match self.nodes[node].on_packet(self.now, source, &bytes) {
                 Ok(Comparison::Consistent) => {}
-                Ok(_) => self.schedule(node),
-                Err(reason) => self.refused.push((node, reason)),
+                Ok(_) => self.schedule_wakeup(node),
+                Err(reason) => self.rejected.push((node, reason)),
             }
         }
         // Those before are remembered for who listens, but not all of them.

@@ -10,14 +10,14 @@
 //! Nothing of what happens depends on which of the two it is, nor on the number of threads: within a process events run in
 //! the order of their [`Key`]s, which do not change with it.
 
-use crate::events::Key;
-use crate::link::{Batch, Direction, Flight, PfcFrame, Place, fold};
-use crate::news::{Command, Report};
-use crate::packets::{self, Packets};
-use crate::process::{Chassis, NO_DIRECTION, Nic, Process, Tally};
-use crate::sides::sides;
-use crate::tour::{neighbours, tour};
-use crate::worker::Worker;
+use crate::bipartition::bipartition;
+use crate::events::EventKey;
+use crate::link::{Batch, DirectionSpec, InFlight, LocalNode, PfcFrame, hash_step};
+use crate::locality_order::{depth_first_order, neighbours};
+use crate::messages::{HostCommand, HostReport};
+use crate::path_trace::{self, PathTrace};
+use crate::process::{HostNode, Process, ProcessCounters, SwitchNode, UNCONNECTED};
+use crate::thread_buffers::ThreadBuffers;
 use std::collections::BTreeMap;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::{Mutex, MutexGuard, PoisonError};
@@ -25,40 +25,40 @@ use weir_controller::topology::{HostIx, Link, Node, SwitchIx, Topology};
 use weir_host::Host;
 use weir_switch::Switch;
 use weir_switch::packet::Packet;
-use weir_switch::prefetch::{prefetch, prefetch_whole};
+use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
 
 /// Links with less delay are inside a process: ours, about a packet at 100 Gbit/s, for shorter windows have no work in them.
-const SHORT: Time = Time::from_ns(100);
+const MIN_LOOKAHEAD: Time = Time::from_ns(100);
 /// No event is due.
 const NEVER: u64 = u64::MAX;
 
 /// A process and an index there.
-type At = (u32, u32);
+type NodeIndex = (u32, u32);
 /// A node and the number of its port.
-type Port = (Node, u16);
+type NodePort = (Node, u16);
 
 /// The fabric.
 pub struct Network {
     processes: Vec<Mutex<Process>>,
     /// Frames for each process that it has not looked at.
-    mail: Vec<Mail>,
+    mailboxes: Vec<PaddedMailbox>,
     /// Times of the next event of each process and of the first of its frames, in picoseconds.
-    due: Vec<(AtomicU64, AtomicU64)>,
+    next_due: Vec<(AtomicU64, AtomicU64)>,
     /// Processes with reports.
     reporting: Mutex<Vec<u32>>,
     /// For what the run does between windows.
-    worker: Mutex<Worker>,
-    switches: Vec<At>,
-    hosts: Vec<At>,
+    worker: Mutex<ThreadBuffers>,
+    switches: Vec<NodeIndex>,
+    hosts: Vec<NodeIndex>,
     /// Both ends of every direction: the transmitter's and the wire's.
-    directions: Vec<(At, At)>,
+    directions: Vec<(NodeIndex, NodeIndex)>,
     /// Processes with hosts.
     with_hosts: Vec<u32>,
     /// All processes, neighbours near each other, by [side](crate::sides).
     sides: Vec<Vec<u32>>,
     /// The same, those with hosts last.
-    turns: Vec<Vec<u32>>,
+    run_order: Vec<Vec<u32>>,
     lookahead: Time,
     /// True if processes keep paths of packets.
     keeps_packets: bool,
@@ -67,13 +67,13 @@ pub struct Network {
 /// A mailbox in a cache line of its own: several threads put frames in their neighbours' at the same time.
 #[derive(Default)]
 #[repr(align(64))]
-struct Mail(Mutex<Mailbox>);
+struct PaddedMailbox(Mutex<Mailbox>);
 
 /// Frames for a process, with the indices of their wires there.
 #[derive(Default)]
 struct Mailbox {
     frames: Vec<(u32, Batch<Box<Packet>>)>,
-    pfc: Vec<(u32, Flight<PfcFrame>)>,
+    pfc: Vec<(u32, InFlight<PfcFrame>)>,
 }
 
 /// Nobody panics with a lock in hand but where the whole run does.
@@ -84,23 +84,23 @@ pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
 impl Network {
     /// Returns a fabric at rest. Of link `i` the direction `2i` leads from its end `a` to `b`, `2i + 1` back.
     pub fn new(topology: &Topology, switches: Vec<Switch>, hosts: Vec<Host>) -> Network {
-        let (groups, count) = group(topology);
-        let of = |node: Node| groups[index_of(topology, node)];
-        let mut places = vec![Parts::default(); count as usize];
-        let switch_at: Vec<At> = topology
+        let (groups, count) = assign_processes(topology);
+        let of = |node: Node| groups[node_index(topology, node)];
+        let mut places = vec![IndexAllocator::default(); count as usize];
+        let switch_at: Vec<NodeIndex> = topology
             .switch_ixs()
             .map(|ix| places[of(Node::Switch(ix)) as usize].switch(of(Node::Switch(ix))))
             .collect();
-        let host_at: Vec<At> = topology
+        let host_at: Vec<NodeIndex> = topology
             .host_ixs()
             .map(|ix| places[of(Node::Host(ix)) as usize].host(of(Node::Host(ix))))
             .collect();
         let place = |node: Node| match node {
-            Node::Switch(ix) => Place::Switch(switch_at[ix.0 as usize].1),
-            Node::Host(ix) => Place::Host(host_at[ix.0 as usize].1),
+            Node::Switch(ix) => LocalNode::Switch(switch_at[ix.0 as usize].1),
+            Node::Host(ix) => LocalNode::Host(host_at[ix.0 as usize].1),
         };
-        let ends = both_ways(topology);
-        let directions: Vec<(At, At)> = ends
+        let ends = all_directions(topology);
+        let directions: Vec<(NodeIndex, NodeIndex)> = ends
             .iter()
             .map(|(_, from, to)| {
                 let (from, to) = (of(from.0), of(to.0));
@@ -114,16 +114,16 @@ impl Network {
             let (mut leaving, mut outs) = (Vec::new(), Vec::new());
             for (port, link) in topology.switch(ix).ports() {
                 let port = usize::from(port);
-                leaving.resize(leaving.len().max(port + 1), NO_DIRECTION);
-                outs.resize(leaving.len(), NO_DIRECTION);
-                leaving[port] = from(topology, Node::Switch(ix), link.0 as usize);
+                leaving.resize(leaving.len().max(port + 1), UNCONNECTED);
+                outs.resize(leaving.len(), UNCONNECTED);
+                leaving[port] = outgoing_direction(topology, Node::Switch(ix), link.0 as usize);
                 outs[port] = directions[leaving[port] as usize].0.1;
             }
-            parts[at.0 as usize].0.push(Chassis { ix, switch, directions: leaving, outs });
+            parts[at.0 as usize].0.push(SwitchNode { ix, switch, directions: leaving, outs });
         }
         for (ix, (host, at)) in topology.host_ixs().zip(hosts.into_iter().zip(&host_at)) {
-            let leaving = from(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
-            parts[at.0 as usize].1.push(Nic::new(ix, host, directions[leaving as usize].0.1));
+            let leaving = outgoing_direction(topology, Node::Host(ix), topology.host(ix).link.0 as usize);
+            parts[at.0 as usize].1.push(HostNode::new(ix, host, directions[leaving as usize].0.1));
         }
         for (direction, from, to) in &ends {
             let (out, wire) = directions[direction.number as usize];
@@ -137,17 +137,19 @@ impl Network {
             .map(|(number, (switches, nics, outs, ins))| Process::new(number, switches, nics, outs, ins))
             .collect();
         let with_hosts: Vec<u32> =
-            processes.iter().filter(|it| !it.nics.is_empty()).map(Process::number).collect();
+            processes.iter().filter(|it| !it.hosts.is_empty()).map(Process::number).collect();
         let links = topology.links.iter().map(|link| (of(link.a.node), of(link.b.node)));
         let neighbours = neighbours(processes.len(), links);
-        let sides = sides(&tour(neighbours.clone(), &with_hosts), &neighbours);
-        let mut turns = sides.clone();
-        turns.iter_mut().for_each(|turn| turn.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
+        let sides = bipartition(&depth_first_order(neighbours.clone(), &with_hosts), &neighbours);
+        let mut run_order = sides.clone();
+        run_order
+            .iter_mut()
+            .for_each(|turn| turn.sort_by_key(|number| with_hosts.binary_search(number).is_ok()));
         Network {
             sides,
-            turns,
-            mail: processes.iter().map(|_| Mail::default()).collect(),
-            due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
+            run_order,
+            mailboxes: processes.iter().map(|_| PaddedMailbox::default()).collect(),
+            next_due: processes.iter().map(|_| (AtomicU64::new(NEVER), AtomicU64::new(NEVER))).collect(),
             processes: processes.into_iter().map(Mutex::new).collect(),
             reporting: Mutex::default(),
             worker: Mutex::default(),
@@ -164,8 +166,8 @@ impl Network {
     pub(crate) fn empty() -> Network {
         Network {
             processes: Vec::new(),
-            mail: Vec::new(),
-            due: Vec::new(),
+            mailboxes: Vec::new(),
+            next_due: Vec::new(),
             reporting: Mutex::default(),
             worker: Mutex::default(),
             switches: Vec::new(),
@@ -173,7 +175,7 @@ impl Network {
             directions: Vec::new(),
             with_hosts: Vec::new(),
             sides: Vec::new(),
-            turns: Vec::new(),
+            run_order: Vec::new(),
             lookahead: Time::MAX,
             keeps_packets: false,
         }
@@ -212,12 +214,12 @@ impl Network {
     /// The processes of each side in the order in which a thread runs them: first switches, then hosts, so that the code
     /// of each stays in the cache.
     pub(crate) fn turns(&self) -> &[Vec<u32>] {
-        &self.turns
+        &self.run_order
     }
 
     /// Takes the number of a process's events since it was taken last.
-    pub(crate) fn take_work(&self, number: u32) -> u64 {
-        std::mem::take(&mut lock(&self.processes[number as usize]).work)
+    pub(crate) fn take_event_count(&self, number: u32) -> u64 {
+        std::mem::take(&mut lock(&self.processes[number as usize]).events_since_rebalance)
     }
 
     /// The process of a host.
@@ -228,7 +230,7 @@ impl Network {
     /// The time of the next event of this process.
     #[inline]
     pub(crate) fn due(&self, number: u32) -> Time {
-        let (next, mail) = &self.due[number as usize];
+        let (next, mail) = &self.next_due[number as usize];
         Time::from_ps(next.load(Ordering::Relaxed).min(mail.load(Ordering::Relaxed)))
     }
 
@@ -240,85 +242,85 @@ impl Network {
     /// Says that a process will run soon: others have had the caches since it ran last.
     #[inline]
     pub(crate) fn prefetch(&self, number: u32) {
-        prefetch_whole(&self.processes[number as usize]);
-        prefetch(&self.mail[number as usize]);
+        prefetch_all(&self.processes[number as usize]);
+        prefetch(&self.mailboxes[number as usize]);
     }
 
     /// Runs a process up to `end`. Returns its number of events.
-    pub(crate) fn run(&self, number: u32, end: &Key, worker: &mut Worker) -> u64 {
+    pub(crate) fn run_process(&self, number: u32, end: &EventKey, worker: &mut ThreadBuffers) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
-        self.take_mail(&mut process, worker);
+        self.drain_mailbox(&mut process, worker);
         let events = process.run(end, worker);
-        process.work += events;
-        self.settle(&mut process);
+        process.events_since_rebalance += events;
+        self.flush_process(&mut process);
         events
     }
 
     /// Lets the next event of a process happen if it is before `end`.
-    pub(crate) fn step(&self, number: u32, end: &Key) -> Option<Key> {
+    pub(crate) fn step_process(&self, number: u32, end: &EventKey) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
         let worker = &mut self.worker();
-        self.take_mail(&mut process, worker);
+        self.drain_mailbox(&mut process, worker);
         let key = process.step(end, worker);
-        self.settle(&mut process);
+        self.flush_process(&mut process);
         key
     }
 
     /// The next event of a process.
-    pub(crate) fn next(&self, number: u32) -> Option<Key> {
+    pub(crate) fn next_event_of(&self, number: u32) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
-        self.take_mail(&mut process, &mut self.worker());
-        self.note_next(&process);
+        self.drain_mailbox(&mut process, &mut self.worker());
+        self.update_next_due(&process);
         process.next().copied()
     }
 
     /// The thread of the run works as well.
-    pub(crate) fn worker(&self) -> MutexGuard<'_, Worker> {
+    pub(crate) fn worker(&self) -> MutexGuard<'_, ThreadBuffers> {
         lock(&self.worker)
     }
 
-    fn take_mail(&self, process: &mut Process, worker: &mut Worker) {
+    fn drain_mailbox(&self, process: &mut Process, worker: &mut ThreadBuffers) {
         let number = process.number() as usize;
-        if self.due[number].1.load(Ordering::Relaxed) == NEVER {
+        if self.next_due[number].1.load(Ordering::Relaxed) == NEVER {
             return;
         }
-        let Mailbox { frames, pfc } = &mut *lock(&self.mail[number].0);
+        let Mailbox { frames, pfc } = &mut *lock(&self.mailboxes[number].0);
         frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
         frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, worker));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
-        self.due[number].1.store(NEVER, Ordering::Relaxed);
+        self.next_due[number].1.store(NEVER, Ordering::Relaxed);
     }
 
     /// Hands over what a process has sent, and notes when it has its next event.
-    fn settle(&self, process: &mut Process) {
-        while let Some(out) = process.unsettled.pop() {
-            let out = &mut process.outs[out as usize];
-            let due = &self.due[out.to as usize].1;
-            let mut mail = lock(&self.mail[out.to as usize].0);
-            if let Some(first) = out.left.front() {
+    fn flush_process(&self, process: &mut Process) {
+        while let Some(out) = process.unflushed.pop() {
+            let out = &mut process.transmitters[out as usize];
+            let due = &self.next_due[out.remote_process as usize].1;
+            let mut mail = lock(&self.mailboxes[out.remote_process as usize].0);
+            if let Some(first) = out.outgoing.front() {
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
-                mail.frames.push((out.wire, std::mem::take(&mut out.left)));
+                mail.frames.push((out.wire, std::mem::take(&mut out.outgoing)));
             }
-            if let Some(first) = out.left_pfc.front() {
+            if let Some(first) = out.outgoing_pfc.front() {
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
-                let flights = std::iter::from_fn(|| out.left_pfc.pop_front());
+                let flights = std::iter::from_fn(|| out.outgoing_pfc.pop_front());
                 mail.pfc.extend(flights.map(|flight| (out.wire, flight)));
             }
         }
-        self.note_next(process);
+        self.update_next_due(process);
         if !process.reports.is_empty() {
             lock(&self.reporting).push(process.number());
         }
     }
 
     /// Notes when a process has its next event, after all that changes it.
-    fn note_next(&self, process: &Process) {
+    fn update_next_due(&self, process: &Process) {
         let next = process.next().map_or(NEVER, |key| key.time.as_ps());
-        self.due[process.number() as usize].0.store(next, Ordering::Relaxed);
+        self.next_due[process.number() as usize].0.store(next, Ordering::Relaxed);
     }
 
     /// Takes what hosts have reported, in the order in which it happened.
-    pub fn take_reports(&self) -> Vec<Report> {
+    pub fn take_reports(&self) -> Vec<HostReport> {
         let mut numbers = std::mem::take(&mut *lock(&self.reporting));
         if numbers.is_empty() {
             return Vec::new();
@@ -334,51 +336,56 @@ impl Network {
     }
 
     /// Does something in a process now.
-    fn act<R>(&self, number: u32, now: Time, act: impl FnOnce(&mut Process, &mut Worker) -> R) -> R {
+    fn with_process_at<R>(
+        &self,
+        number: u32,
+        now: Time,
+        act: impl FnOnce(&mut Process, &mut ThreadBuffers) -> R,
+    ) -> R {
         let mut process = lock(&self.processes[number as usize]);
-        process.enter(now);
+        process.set_now(now);
         let result = act(&mut process, &mut lock(&self.worker));
-        process.drain();
-        self.settle(&mut process);
+        process.collect_reports();
+        self.flush_process(&mut process);
         result
     }
 
     /// Something changed at a host: it is asked for a frame.
     pub fn kick(&self, now: Time, host: HostIx) {
         let (number, nic) = self.hosts[host.0 as usize];
-        self.act(number, now, |process, worker| process.kick(nic, worker));
+        self.with_process_at(number, now, |process, worker| process.kick(nic, worker));
     }
 
     /// A frame leaves a host that is not the host's own.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
         let (number, nic) = self.hosts[host.0 as usize];
-        self.act(number, now, |process, worker| process.inject(nic, frame, worker));
+        self.with_process_at(number, now, |process, worker| process.inject(nic, frame, worker));
     }
 
     /// A link comes up: the transmitter of this direction is paused by nobody any more.
     pub fn unpause(&self, now: Time, direction: u32) {
         let ((number, out), _) = self.directions[direction as usize];
-        self.act(number, now, |process, worker| process.unpause(out, worker));
+        self.with_process_at(number, now, |process, worker| process.unpause(out, worker));
     }
 
     /// Has a host do something now.
-    pub fn command(&self, now: Time, host: HostIx, command: Command) {
+    pub fn command(&self, now: Time, host: HostIx, command: HostCommand) {
         let (number, nic) = self.hosts[host.0 as usize];
-        self.act(number, now, |process, worker| process.command(nic, command, worker));
+        self.with_process_at(number, now, |process, worker| process.execute_command(nic, command, worker));
     }
 
     /// Has a host do something at the event of this key, which is after all that has happened there.
-    pub fn plan(&self, at: &Key, host: HostIx, command: Command) {
+    pub fn plan(&self, at: &EventKey, host: HostIx, command: HostCommand) {
         let (number, nic) = self.hosts[host.0 as usize];
         let mut process = lock(&self.processes[number as usize]);
-        process.plan(at, nic, command);
-        self.settle(&mut process);
+        process.schedule_command(at, nic, command);
+        self.flush_process(&mut process);
     }
 
     /// Looks at a host, or changes it.
-    pub fn with_nic<R>(&self, host: HostIx, with: impl FnOnce(&mut Nic) -> R) -> R {
+    pub fn with_host<R>(&self, host: HostIx, with: impl FnOnce(&mut HostNode) -> R) -> R {
         let (number, nic) = self.hosts[host.0 as usize];
-        with(&mut lock(&self.processes[number as usize]).nics[nic as usize])
+        with(&mut lock(&self.processes[number as usize]).hosts[nic as usize])
     }
 
     /// Looks at a switch.
@@ -394,43 +401,43 @@ impl Network {
     }
 
     /// Keeps the paths of a sample of packets from now on.
-    pub fn keep_packets(&mut self) {
+    pub fn enable_path_trace(&mut self) {
         self.keeps_packets = true;
-        self.view().processes_mut().for_each(|process| process.tally.packets = Some(Box::default()));
+        self.view().processes_mut().for_each(|process| process.counters.packets = Some(Box::default()));
     }
 
     /// Keeps the sample of packets within its bound, if there is one.
-    pub(crate) fn thin_packets(&self) {
+    pub(crate) fn bound_path_trace(&self) {
         if self.keeps_packets {
-            packets::thin(
-                self.view().processes_mut().filter_map(|process| process.tally.packets.as_deref_mut()),
+            path_trace::downsample(
+                self.view().processes_mut().filter_map(|process| process.counters.packets.as_deref_mut()),
             );
         }
     }
 
     /// Looks at everything. Nothing may happen meanwhile.
     pub fn view(&self) -> View<'_> {
-        let mut view = self.glance();
-        view.processes_mut().for_each(|process| self.take_mail(process, &mut self.worker()));
-        view.processes_mut().for_each(|process| self.settle(process));
+        let mut view = self.view_without_mail();
+        view.processes_mut().for_each(|process| self.drain_mailbox(process, &mut self.worker()));
+        view.processes_mut().for_each(|process| self.flush_process(process));
         view
     }
 
     /// Looks at everything, but frames between processes are on their wires only once these run: samples are taken often,
     /// and handing the frames over would be this thread's work.
-    pub fn glance(&self) -> View<'_> {
+    pub fn view_without_mail(&self) -> View<'_> {
         View { network: self, processes: self.processes.iter().map(lock).collect() }
     }
 
     /// Lets the next event of all happen, if it is before `end`, and returns the switch where it was, if it was at one. For
     /// looking at the fabric after every event.
-    pub fn step_once(&self, end: Time) -> Option<Option<SwitchIx>> {
-        let end = Key::start_of(end);
-        let next = |number| Some((self.next(number)?, number));
+    pub fn step(&self, end: Time) -> Option<Option<SwitchIx>> {
+        let end = EventKey::first_at(end);
+        let next = |number| Some((self.next_event_of(number)?, number));
         let earliest = self.earliest();
         let due = (0..self.len() as u32).filter(|&number| self.due(number) == earliest);
         let (_, number) = due.filter_map(next).min()?;
-        self.step(number, &end)?;
+        self.step_process(number, &end)?;
         Some(lock(&self.processes[number as usize]).switches.first().map(|chassis| chassis.ix))
     }
 }
@@ -443,59 +450,59 @@ pub struct View<'n> {
 
 impl View<'_> {
     /// A switch.
-    pub fn chassis(&self, ix: SwitchIx) -> &Chassis {
+    pub fn switch(&self, ix: SwitchIx) -> &SwitchNode {
         let (number, index) = self.network.switches[ix.0 as usize];
         &self.processes[number as usize].switches[index as usize]
     }
     /// A switch, to be changed.
-    pub fn chassis_mut(&mut self, ix: SwitchIx) -> &mut Chassis {
+    pub fn switch_mut(&mut self, ix: SwitchIx) -> &mut SwitchNode {
         let (number, index) = self.network.switches[ix.0 as usize];
         &mut self.processes[number as usize].switches[index as usize]
     }
     /// All switches, in the order of the topology.
-    pub fn switches(&self) -> impl Iterator<Item = &Chassis> {
-        (0..self.network.switches.len() as u32).map(|ix| self.chassis(SwitchIx(ix)))
+    pub fn switches(&self) -> impl Iterator<Item = &SwitchNode> {
+        (0..self.network.switches.len() as u32).map(|ix| self.switch(SwitchIx(ix)))
     }
     /// A host.
-    pub fn nic(&self, ix: HostIx) -> &Nic {
+    pub fn host(&self, ix: HostIx) -> &HostNode {
         let (number, index) = self.network.hosts[ix.0 as usize];
-        &self.processes[number as usize].nics[index as usize]
+        &self.processes[number as usize].hosts[index as usize]
     }
     /// A host, to be changed.
-    pub fn nic_mut(&mut self, ix: HostIx) -> &mut Nic {
+    pub fn host_mut(&mut self, ix: HostIx) -> &mut HostNode {
         let (number, index) = self.network.hosts[ix.0 as usize];
-        &mut self.processes[number as usize].nics[index as usize]
+        &mut self.processes[number as usize].hosts[index as usize]
     }
     /// The counts of a switch's process.
-    pub fn tally_mut(&mut self, ix: SwitchIx) -> &mut Tally {
-        &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].tally
+    pub fn tally_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
+        &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].counters
     }
     /// All hosts, in the order of the topology.
-    pub fn nics(&self) -> impl Iterator<Item = &Nic> {
-        (0..self.network.hosts.len() as u32).map(|ix| self.nic(HostIx(ix)))
+    pub fn hosts(&self) -> impl Iterator<Item = &HostNode> {
+        (0..self.network.hosts.len() as u32).map(|ix| self.host(HostIx(ix)))
     }
     /// The end of a direction from which frames leave.
     pub fn transmitter(&self, direction: u32) -> &crate::link::Transmitter {
         let ((number, out), _) = self.network.directions[direction as usize];
-        &self.processes[number as usize].outs[out as usize]
+        &self.processes[number as usize].transmitters[out as usize]
     }
     /// The end of a direction at which frames arrive.
     pub fn wire(&self, direction: u32) -> &crate::link::Wire {
         let (_, (number, wire)) = self.network.directions[direction as usize];
-        &self.processes[number as usize].ins[wire as usize]
+        &self.processes[number as usize].wires[wire as usize]
     }
     /// The same, to be changed.
     pub fn wire_mut(&mut self, direction: u32) -> &mut crate::link::Wire {
         let (_, (number, wire)) = self.network.directions[direction as usize];
-        &mut self.processes[number as usize].ins[wire as usize]
+        &mut self.processes[number as usize].wires[wire as usize]
     }
     /// The node to which a direction leads.
     pub fn far_end(&self, direction: u32) -> Node {
         let (_, (number, _)) = self.network.directions[direction as usize];
         let process = &self.processes[number as usize];
         match self.wire(direction).to {
-            Place::Switch(index) => Node::Switch(process.switches[index as usize].ix),
-            Place::Host(index) => Node::Host(process.nics[index as usize].ix),
+            LocalNode::Switch(index) => Node::Switch(process.switches[index as usize].ix),
+            LocalNode::Host(index) => Node::Host(process.hosts[index as usize].ix),
         }
     }
     /// Numbers of all directions.
@@ -512,64 +519,64 @@ impl View<'_> {
     }
     /// One packet through one switch is one hop.
     pub fn packet_hops(&self) -> u64 {
-        self.processes().map(|process| process.tally.packet_hops).sum()
+        self.processes().map(|process| process.counters.packet_hops).sum()
     }
     /// Hops of POLICY packets, if somebody counts them.
     pub fn policy_hops(&self) -> Option<u64> {
-        self.processes().map(|process| process.tally.policy_hops).sum()
+        self.processes().map(|process| process.counters.policy_hops).sum()
     }
     /// Pause frames sent, less resume frames: above 0 while a switch holds back a neighbour.
     pub fn pauses_held(&self) -> i64 {
-        self.processes().map(|process| process.tally.pauses_held).sum()
+        self.processes().map(|process| process.counters.pauses_outstanding).sum()
     }
     /// Returns the notes about packets of the sample, if they are kept.
-    pub fn packets(&self) -> impl Iterator<Item = &Packets> {
-        self.processes().filter_map(|process| process.tally.packets.as_deref())
+    pub fn packets(&self) -> impl Iterator<Item = &PathTrace> {
+        self.processes().filter_map(|process| process.counters.packets.as_deref())
     }
     /// Frames lost on wires and in switches that restarted, by reason.
     pub fn lost(&self) -> BTreeMap<&'static str, u64> {
         let mut lost = BTreeMap::new();
-        for (reason, count) in self.processes().flat_map(|process| &process.tally.lost) {
+        for (reason, count) in self.processes().flat_map(|process| &process.counters.link_drops) {
             *lost.entry(*reason).or_default() += count;
         }
         lost
     }
     /// A hash over every arrival on every wire: two runs with the same value saw the same packets at the same times.
     pub fn fingerprint(&self) -> u64 {
-        self.directions().fold(0, |hash, direction| fold(hash, self.wire(direction).fingerprint))
+        self.directions().fold(0, |hash, direction| hash_step(hash, self.wire(direction).fingerprint))
     }
 }
 
 /// Numbers the parts of a process.
 #[derive(Clone, Default)]
-struct Parts {
+struct IndexAllocator {
     switches: u32,
     hosts: u32,
     outs: u32,
     wires: u32,
 }
 
-impl Parts {
-    fn next(of: u32, count: &mut u32) -> At {
+impl IndexAllocator {
+    fn next(of: u32, count: &mut u32) -> NodeIndex {
         *count += 1;
         (of, *count - 1)
     }
-    fn switch(&mut self, of: u32) -> At {
-        Parts::next(of, &mut self.switches)
+    fn switch(&mut self, of: u32) -> NodeIndex {
+        IndexAllocator::next(of, &mut self.switches)
     }
-    fn host(&mut self, of: u32) -> At {
-        Parts::next(of, &mut self.hosts)
+    fn host(&mut self, of: u32) -> NodeIndex {
+        IndexAllocator::next(of, &mut self.hosts)
     }
-    fn out(&mut self, of: u32) -> At {
-        Parts::next(of, &mut self.outs)
+    fn out(&mut self, of: u32) -> NodeIndex {
+        IndexAllocator::next(of, &mut self.outs)
     }
-    fn wire(&mut self, of: u32) -> At {
-        Parts::next(of, &mut self.wires)
+    fn wire(&mut self, of: u32) -> NodeIndex {
+        IndexAllocator::next(of, &mut self.wires)
     }
 }
 
 /// Place of a node among all: switches first.
-fn index_of(topology: &Topology, node: Node) -> usize {
+fn node_index(topology: &Topology, node: Node) -> usize {
     match node {
         Node::Switch(ix) => ix.0 as usize,
         Node::Host(ix) => topology.switches.len() + ix.0 as usize,
@@ -577,7 +584,7 @@ fn index_of(topology: &Topology, node: Node) -> usize {
 }
 
 /// The process of each node, and the number of processes: nodes on both ends of a short link share one.
-fn group(topology: &Topology) -> (Vec<u32>, u32) {
+fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
     let count = topology.switches.len() + topology.hosts.len();
     let mut first: Vec<usize> = (0..count).collect();
     let root = |first: &[usize], mut node: usize| {
@@ -586,10 +593,10 @@ fn group(topology: &Topology) -> (Vec<u32>, u32) {
         }
         node
     };
-    for link in topology.links.iter().filter(|link| link.delay < SHORT) {
-        let ends = [link.a.node, link.b.node].map(|node| root(&first, index_of(topology, node)));
-        let least = ends[0].min(ends[1]);
-        ends.into_iter().for_each(|end| first[end] = least);
+    for link in topology.links.iter().filter(|link| link.delay < MIN_LOOKAHEAD) {
+        let ends = [link.a.node, link.b.node].map(|node| root(&first, node_index(topology, node)));
+        let min = ends[0].min(ends[1]);
+        ends.into_iter().for_each(|end| first[end] = min);
     }
     let (mut groups, mut next) = (vec![0; count], 0);
     for node in 0..count {
@@ -605,19 +612,19 @@ fn group(topology: &Topology) -> (Vec<u32>, u32) {
 }
 
 /// Both directions of every link, with the ends that send and receive.
-fn both_ways(topology: &Topology) -> Vec<(Direction, Port, Port)> {
+fn all_directions(topology: &Topology) -> Vec<(DirectionSpec, NodePort, NodePort)> {
     let mut all = Vec::with_capacity(topology.links.len() * 2);
     for (i, link) in topology.links.iter().enumerate() {
         let (a, b) = ((link.a.node, link.a.port), (link.b.node, link.b.port));
         for (number, from, to) in [(2 * i as u32, a, b), (2 * i as u32 + 1, b, a)] {
-            all.push((Direction { number, rate: link.rate, delay: link.delay }, from, to));
+            all.push((DirectionSpec { number, rate: link.rate, delay: link.delay }, from, to));
         }
     }
     all
 }
 
 /// The direction that leaves `node` on its link `link`.
-fn from(topology: &Topology, node: Node, link: usize) -> u32 {
+fn outgoing_direction(topology: &Topology, node: Node, link: usize) -> u32 {
     let from_a = topology.links[link].a.node == node;
     2 * link as u32 + u32::from(!from_a)
 }

@@ -1,7 +1,7 @@
 //! Samples queues and rates while a run goes on, and turns them into series and summaries.
 
 use crate::network::View;
-use crate::process::NO_DIRECTION;
+use crate::process::UNCONNECTED;
 use std::collections::BTreeMap;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::histogram::QueueHistogram;
@@ -51,7 +51,7 @@ impl Recorder {
         for chassis in network.switches() {
             let switch = chassis.ix;
             for (port, &direction) in chassis.directions.iter().enumerate() {
-                if direction == NO_DIRECTION {
+                if direction == UNCONNECTED {
                     continue;
                 }
                 let port = port as u16;
@@ -90,7 +90,7 @@ impl Recorder {
     /// Takes one sample; `flows` are the watched ones.
     pub fn sample(&mut self, network: &View<'_>, flows: &[FlowSample]) {
         for probe in &mut self.ports {
-            let queued = network.chassis(probe.switch).switch.queue_bytes(probe.port);
+            let queued = network.switch(probe.switch).switch.queue_bytes(probe.port);
             probe.histogram.add(queued);
             if let Some(series) = probe.series {
                 let direction = network.transmitter(probe.direction);
@@ -129,7 +129,7 @@ impl Recorder {
                 continue;
             }
             let name = port_name(topology, probe.switch, probe.port);
-            let peak = network.chassis(probe.switch).switch.queues().port_level(probe.port).peak_bytes;
+            let peak = network.switch(probe.switch).switch.queues().port_occupancy(probe.port).peak_bytes;
             let summary = QueueSummary {
                 peak_bytes: peak,
                 mean_bytes: probe.histogram.mean(),

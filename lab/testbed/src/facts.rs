@@ -4,7 +4,7 @@ use super::plan::SwitchKind;
 use serde::Serialize;
 use std::collections::BTreeMap;
 use weir_agent::results::{LatenessResult, PathResult, RttResult};
-use weir_experiment::backend::Fabric;
+use weir_experiment::backend::FabricReport;
 use weir_units::Time;
 
 /// The fabric of a run.
@@ -60,9 +60,9 @@ pub struct FlowFacts {
 
 impl FabricFacts {
     /// Returns them for the report and for readers.
-    pub fn fabric(&self) -> Fabric {
+    pub fn fabric(&self) -> FabricReport {
         let rtt_ms = self.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
-        Fabric {
+        FabricReport {
             facts: serde_json::to_value(self).expect("plain data serialises"),
             heading: vec![
                 ("switch".to_owned(), self.switch.name().to_owned()),

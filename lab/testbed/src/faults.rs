@@ -5,7 +5,7 @@
 
 use super::links::{LINKS, LinkRequest};
 use super::plan::link_names;
-use super::probe::sleep_until;
+use super::queue_sampler::sleep_until;
 use serde::de::IgnoredAny;
 use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -65,7 +65,7 @@ fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
                 (up.collect(), "up=true".to_owned())
             }
             // Refused by `Mininet::check`.
-            Change::Restart(_) | Change::Refill(_) | Change::Set(_) | Change::Attack(..) => continue,
+            Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) | Change::Attack(..) => continue,
         };
         if !links.is_empty() {
             let links = links.iter().map(|&link| names[link].clone()).collect();

@@ -15,19 +15,19 @@
 //! - `tutorial`: networks of the p4 tutorials.
 
 mod agents;
-mod bridge;
+pub mod control;
 mod facts;
 mod faults;
 pub mod links;
-mod merge;
+mod mininet_process;
 mod p4runtime;
 mod plan;
-mod probe;
+mod queue_sampler;
+mod results;
 mod run;
-pub mod talk;
 mod tutorial;
 
-pub use bridge::clean;
+pub use mininet_process::clean;
 pub use plan::{
     Plan, PlannedLink, PlannedSwitch, SwitchKind, device_id, grpc_port, link_names, thrift_address,
 };
@@ -40,5 +40,5 @@ pub struct Signals {
     /// Returns whether the run is to end at its next step.
     pub is_cancelled: fn() -> bool,
     /// Called with `true` before a child gets the terminal and Ctrl-C with it, with `false` after that.
-    pub lend: fn(bool),
+    pub lend_terminal: fn(bool),
 }

@@ -1,6 +1,6 @@
 //! The process that carries the links of a fabric, asked on its control socket (`weir link`).
 
-use super::talk;
+use super::control;
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
 use std::os::linux::net::SocketAddrExt;
@@ -18,7 +18,7 @@ const PREFIX: &str = "weir-link/";
 pub enum LinkRequest {
     /// Properties and counters.
     Show {},
-    /// A [`Sample`] of a fabric in one process.
+    /// A [`FabricSample`] of a fabric in one process.
     Sample {
         /// The register to read at all switches.
         register: String,
@@ -34,7 +34,7 @@ pub enum LinkRequest {
 
 /// A look at a fabric in one process, for a run that looks often.
 #[derive(Debug, Default, Serialize, Deserialize)]
-pub struct Sample {
+pub struct FabricSample {
     /// For each link, bytes that have entered it at its first end, and at its second.
     pub bytes: Vec<[u64; 2]>,
     /// For each switch, its ports and their cells of the register.
@@ -55,7 +55,7 @@ impl LinkRequest {
                  `weir run --on mininet` start one"
             ))
         })?;
-        talk::ask(stream, &format_args!("links {name}"), self)
+        control::ask(stream, &format_args!("links {name}"), self)
     }
 
     /// Asks the process that carries the links of a running experiment.
@@ -89,7 +89,7 @@ mod tests {
         let listener = UnixListener::bind_addr(&address).unwrap();
         std::thread::spawn(move || {
             for stream in listener.incoming().take(2) {
-                talk::answer(&stream.unwrap(), |_: LinkRequest| Err::<(), _>("no".to_owned())).unwrap();
+                control::answer(&stream.unwrap(), |_: LinkRequest| Err::<(), _>("no".to_owned())).unwrap();
             }
         });
         assert!(matches!(asked(), (Err(Error::Input(_)), Err(Error::Work(_)))), "it refuses");

@@ -62,7 +62,7 @@ impl SwitchKind {
 
 fn find_in_path(name: &str) -> Option<PathBuf> {
     let path = std::env::var_os("PATH")?;
-    std::env::split_paths(&path).map(|folder| folder.join(name)).find(|file| file.is_file())
+    std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
 /// A fabric to be built, as `mininet/weir_mininet/plan.py` and `weir switch` read it.
@@ -156,7 +156,7 @@ pub fn queue_depth(experiment: &Experiment) -> u32 {
 
 /// Locations of the files and programs that a plan names.
 #[derive(Clone, Debug)]
-pub struct Places {
+pub struct TestbedConfig {
     /// The kind of switch.
     pub switch: SwitchKind,
     /// Each switch in a process of its own, although one process could run them all.
@@ -167,7 +167,7 @@ pub struct Places {
     pub pcaps: Option<PathBuf>,
 }
 
-impl Places {
+impl TestbedConfig {
     /// Returns whether one process runs all switches. BMv2's runs one.
     pub fn one_process(&self) -> bool {
         self.switch == SwitchKind::Weir && !self.process_per_switch
@@ -183,7 +183,7 @@ impl Plan {
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
-        places: &Places,
+        places: &TestbedConfig,
         work: &Path,
     ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
@@ -267,7 +267,7 @@ pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
         Arc::clone(&scheme.config),
     );
     host.mtu = mtu;
-    let frame = host.payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
+    let frame = host.max_payload().unwrap_or(mtu) + Bytes::new(HEADERS_LEN as u64);
     if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
 }
 

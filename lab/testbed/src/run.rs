@@ -1,13 +1,13 @@
 //! One experiment in Mininet, all schemes: each on a fabric of its own, as in virtual time.
 
 use super::agents::Agents;
-use super::bridge::{Bridge, Frames, PingMatrix};
 use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
 use super::faults::Faults;
-use super::merge::Observations;
+use super::mininet_process::{Frames, MininetProcess, PingMatrix};
 use super::p4runtime::Controller;
-use super::plan::{Places, Plan, SwitchKind, full_frame, queue_depth, thrift_address};
-use super::probe::{self, PortSamples, Probe};
+use super::plan::{Plan, SwitchKind, TestbedConfig, full_frame, queue_depth, thrift_address};
+use super::queue_sampler::{self, PortSamples, QueueSampler};
+use super::results::Observations;
 use crate::Signals;
 use p4runtime::p4::config::v1::Preamble;
 use p4runtime::p4info::{self, Index, Object};
@@ -18,11 +18,11 @@ use std::time::Instant;
 use weir_client::{Program, ThriftClient, ThriftError, packets_per_second};
 use weir_controller::{BaseRtt, Routes, routes};
 use weir_experiment::artifacts::Artifact;
-use weir_experiment::backend::{Backend, Error, Observer, Outcome, Progress};
+use weir_experiment::backend::{Backend, Error, Observer, Progress, RunOutcome};
 use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
 use weir_experiment::file::FaultSpec;
 use weir_experiment::paths;
-use weir_experiment::plan::{Tables, base_rtt};
+use weir_experiment::plan::{SwitchTables, base_rtt};
 use weir_experiment::results::file_name;
 use weir_experiment::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_experiment::{Experiment, Scheme};
@@ -36,7 +36,7 @@ const PING_HEADERS: u64 = 28;
 /// Pings of each pair; the quickest counts.
 const PINGS: u32 = 2;
 /// Pairs named when some do not answer.
-const NAMED: usize = 5;
+const MAX_LISTED_PAIRS: usize = 5;
 
 /// Mininet, as a backend: hosts and switches are processes in namespaces, and time is real.
 #[derive(Clone, Debug)]
@@ -68,7 +68,7 @@ impl Mininet {
                 "queues: BMv2 serves queues by priority, not by weight; run it in virtual time",
             ));
         }
-        if !spec.faults.iter().all(FaultSpec::is_of_links)
+        if !spec.faults.iter().all(FaultSpec::is_link_fault)
             || spec.policy.as_ref().is_some_and(|it| !it.set.is_empty() || !it.tune.is_empty())
         {
             return Err(Error::input(
@@ -82,26 +82,29 @@ impl Mininet {
 
 impl Backend for Mininet {
     /// Runs an experiment that is at the rate that it is to run at.
-    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let began = Instant::now();
         Mininet::check(experiment)?;
         let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Error::input)?;
         let switch = self.switch.unwrap_or_else(SwitchKind::installed);
         let exe = switch.program().map_err(Error::input)?;
-        let mut bridge = Bridge::start(self.signals)?;
+        let mut bridge = MininetProcess::start(self.signals)?;
         let mut testbed = Testbed {
             experiment,
             routes: &routes,
-            places: Places { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
+            places: TestbedConfig { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
             policy_key: self.policy_key.as_deref(),
-            distance: probe::distance(experiment.spec.observe.interval, experiment.topology.switches.len()),
+            distance: queue_sampler::sample_interval(
+                experiment.spec.observe.interval,
+                experiment.topology.switches.len(),
+            ),
         };
         let mut results = Results { summary: empty(experiment), traces: BTreeMap::new(), order: Vec::new() };
         let (mut facts, mut failure) = (testbed.facts(), None);
         for (index, scheme) in experiment.schemes.iter().enumerate() {
             let cli = self.cli && index == 0;
-            let folder = |dir| captures(dir, &file_name(&scheme.label));
-            testbed.places.pcaps = self.pcaps.as_deref().map(folder).transpose()?;
+            let dir = |dir| captures(dir, &file_name(&scheme.label));
+            testbed.places.pcaps = self.pcaps.as_deref().map(dir).transpose()?;
             match testbed.run_scheme(&mut bridge, index, cli, observer) {
                 Ok(done) => done.put(&scheme.label, &mut results, &mut facts),
                 Err(error) => failure = Some(error),
@@ -120,16 +123,15 @@ impl Backend for Mininet {
         {
             return Err(error);
         }
-        Ok(Outcome { results, fabric: Some(facts.fabric()), failure })
+        Ok(RunOutcome { results, fabric: Some(facts.fabric()), failure })
     }
 }
 
 /// Makes the folder for the captures of a scheme.
 fn captures(dir: &Path, name: &str) -> Result<PathBuf, Error> {
-    let folder = dir.join(name);
-    std::fs::create_dir_all(&folder)
-        .map_err(|error| Error::Work(format!("{}: {error}", folder.display())))?;
-    Ok(folder)
+    let dir = dir.join(name);
+    std::fs::create_dir_all(&dir).map_err(|error| Error::Work(format!("{}: {error}", dir.display())))?;
+    Ok(dir)
 }
 
 fn empty(experiment: &Experiment) -> Summary {
@@ -147,14 +149,14 @@ fn empty(experiment: &Experiment) -> Summary {
 }
 
 /// Results of one scheme's run.
-struct Done {
+struct SchemeOutcome {
     summary: SchemeSummary,
     trace: SchemeTrace,
     facts: SchemeFacts,
     packet_hops: u64,
 }
 
-impl Done {
+impl SchemeOutcome {
     /// Adds it to the results of the run.
     fn put(self, label: &str, results: &mut Results, facts: &mut FabricFacts) {
         let summary = &mut results.summary;
@@ -171,7 +173,7 @@ impl Done {
 struct Testbed<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
-    places: Places,
+    places: TestbedConfig,
     policy_key: Option<&'e Path>,
     distance: Time,
 }
@@ -194,11 +196,11 @@ impl Testbed<'_> {
 
     fn run_scheme(
         &mut self,
-        bridge: &mut Bridge,
+        bridge: &mut MininetProcess,
         index: usize,
         cli: bool,
         observer: &mut dyn Observer,
-    ) -> Result<Done, Error> {
+    ) -> Result<SchemeOutcome, Error> {
         let (experiment, work) = (self.experiment, bridge.work().to_owned());
         let scheme = &experiment.schemes[index];
         bridge.up(&Plan::new(experiment, scheme, &self.places, &work).map_err(Error::Work)?)?;
@@ -220,7 +222,8 @@ impl Testbed<'_> {
         let before = bridge.packets()?;
         let links_before = bridge.link_drops()?;
         // Queues of a program without the register are not observed.
-        let register = p4info.registers.named(probe::QUEUE_REGISTER).ok().map(|it| it.preamble().clone());
+        let register =
+            p4info.registers.named(queue_sampler::QUEUE_REGISTER).ok().map(|it| it.preamble().clone());
         let ports = self.traffic(bridge, &agents, register, index, observer)?;
         let after = bridge.packets()?;
         let mut counts = count(&controller, &p4info, &before, &after)?;
@@ -244,7 +247,7 @@ impl Testbed<'_> {
         };
         let facts = self.scheme_facts(&seen, &pings, base_rtt);
         let (summary, trace) = seen.results();
-        Ok(Done { summary, trace, facts, packet_hops })
+        Ok(SchemeOutcome { summary, trace, facts, packet_hops })
     }
 
     /// The controller's plan, over gRPC.
@@ -256,8 +259,8 @@ impl Testbed<'_> {
         p4info: &Index,
     ) -> Result<(), Error> {
         let base_rtt = base_rtt(self.experiment, self.routes);
-        let tables = Tables::new(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
-        let updates = tables.and_then(|tables| tables.of_all()).map_err(Error::input)?;
+        let tables = SwitchTables::new(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
+        let updates = tables.and_then(|tables| tables.all_updates()).map_err(Error::input)?;
         let p4info = p4info::parse(&artifact.p4info).map_err(Error::work)?;
         let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Error::work)?;
         controller.install(program, updates)
@@ -283,7 +286,7 @@ impl Testbed<'_> {
     }
 
     /// Every pair, with full frames: that they arrive, and how long they take.
-    fn ping(&self, bridge: &mut Bridge) -> Result<Pings, Error> {
+    fn ping(&self, bridge: &mut MininetProcess) -> Result<Pings, Error> {
         let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
         let model = BaseRtt::new(topology, self.routes, mtu);
         // The reply of a ping is as long as its request; an ACK is short.
@@ -310,7 +313,7 @@ impl Testbed<'_> {
     /// The agents, watched.
     fn traffic(
         &self,
-        bridge: &mut Bridge,
+        bridge: &mut MininetProcess,
         agents: &Agents,
         register: Option<Preamble>,
         index: usize,
@@ -326,24 +329,31 @@ impl Testbed<'_> {
                 *faults.borrow_mut() = Some(Faults::start(self.experiment, start));
                 *probe.borrow_mut() = register.as_ref().map(|register| {
                     let switches = (&self.places, register);
-                    Probe::start(topology, switches, start, self.distance, end)
+                    QueueSampler::start(topology, switches, start, self.distance, end)
                 });
             },
             || {
-                let now = Time::from_secs_f64(probe::monotonic() - *began.borrow()).min(end);
+                let now = Time::from_secs_f64(queue_sampler::monotonic() - *began.borrow()).min(end);
                 let scheme = &self.experiment.schemes[index].label;
                 let of = self.experiment.schemes.len();
                 // Ctrl-C is passed on to the agents; what they have seen is kept.
-                let _ = observer.progress(&Progress { scheme, index, of, now, end, packet_hops: 0 });
+                let _ = observer.progress(&Progress {
+                    scheme,
+                    index,
+                    scheme_count: of,
+                    now,
+                    end,
+                    packet_hops: 0,
+                });
             },
         )?;
-        let ports = probe.into_inner().transpose()?.map(Probe::finish).transpose()?;
+        let ports = probe.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
         faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
         // 1: a flow did not finish in time, which the results say; 130: interrupted.
         match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
             Some((host, end)) => Err(Error::Work(format!(
                 "the agent of {host} ended with status {}: {}",
-                end.status, end.said
+                end.status, end.stderr_tail
             ))),
             None => Ok(ports.unwrap_or_default()),
         }
@@ -394,8 +404,8 @@ fn all_answered(matrix: &PingMatrix) -> Result<(), Error> {
         count => Err(Error::Work(format!(
             "{count} of {} pairs of hosts do not answer a ping: {}{}",
             pairs().count(),
-            silent[..count.min(NAMED)].join(", "),
-            if count > NAMED { ", .." } else { "" }
+            silent[..count.min(MAX_LISTED_PAIRS)].join(", "),
+            if count > MAX_LISTED_PAIRS { ", .." } else { "" }
         ))),
     }
 }
@@ -452,9 +462,9 @@ mod tests {
     fn silent_pairs_are_named() {
         let row = |rtt| BTreeMap::from([("h2".to_owned(), rtt), ("h3".to_owned(), Some(1.0))]);
         assert!(all_answered(&BTreeMap::from([("h1".to_owned(), row(Some(0.5)))])).is_ok());
-        let Err(Error::Work(why)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
+        let Err(Error::Work(reason)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
             panic!("a pair is silent")
         };
-        assert_eq!(why, "1 of 2 pairs of hosts do not answer a ping: h1 to h2");
+        assert_eq!(reason, "1 of 2 pairs of hosts do not answer a ping: h1 to h2");
     }
 }

@@ -3,8 +3,8 @@
 //! The tutorials set rate and delay by `tc`; here the switches' queues and `weir link` do so, so that packets queue
 //! in the switch, where P4 sees the queue.
 
-use super::bridge::Bridge;
-use super::plan::{self, Places, Plan, PlannedHost, PlannedLink, PlannedSwitch, SwitchKind};
+use super::mininet_process::MininetProcess;
+use super::plan::{self, Plan, PlannedHost, PlannedLink, PlannedSwitch, SwitchKind, TestbedConfig};
 use crate::Signals;
 use serde::Deserialize;
 use serde_json::Value;
@@ -71,7 +71,7 @@ pub struct TutorialSwitches {
 /// A network of the tutorials, up until it is dropped.
 pub struct Tutorial {
     topology: PathBuf,
-    bridge: Bridge,
+    bridge: MininetProcess,
     has_runtime: bool,
 }
 
@@ -85,11 +85,11 @@ impl Tutorial {
         let TutorialSwitches { kind, process_per_switch, program, pcaps, logs } = switches;
         let (switch, program) = (kind.unwrap_or_else(SwitchKind::installed), program.as_deref());
         let exe = switch.program().map_err(Error::input)?;
-        let places = Places { switch, process_per_switch, exe, pcaps };
-        let place = |why| Error::Input(format!("{}: {why}", topology.display()));
+        let places = TestbedConfig { switch, process_per_switch, exe, pcaps };
+        let place = |reason| Error::Input(format!("{}: {reason}", topology.display()));
         // What is wrong with the file is said before anything is made.
         load(topology, program, &places, None, Path::new("")).map_err(place)?;
-        let mut bridge = Bridge::start(signals)?;
+        let mut bridge = MininetProcess::start(signals)?;
         let loaded = load(topology, program, &places, logs, bridge.work()).map_err(place)?;
         bridge.up(&loaded.plan)?;
         if switch == SwitchKind::Bmv2 {
@@ -131,7 +131,7 @@ impl Tutorial {
 fn load(
     path: &Path,
     program: Option<&Path>,
-    places: &Places,
+    places: &TestbedConfig,
     logs: Option<PathBuf>,
     work: &Path,
 ) -> Result<Loaded, String> {
@@ -142,12 +142,12 @@ fn load(
         .links
         .iter()
         .enumerate()
-        .map(|(i, link)| self::link(link, &file).map_err(|why| format!("links[{i}]: {why}")));
+        .map(|(i, link)| self::link(link, &file).map_err(|reason| format!("links[{i}]: {reason}")));
     let links = links.collect::<Result<Vec<_>, _>>()?;
     let mut switches = Vec::new();
     for (i, name) in in_order(file.switches.keys()).into_iter().enumerate() {
         let spec = &file.switches[name];
-        let place = |why: String| format!("switches.{name}: {why}");
+        let place = |reason: String| format!("switches.{name}: {reason}");
         let named = spec.program.as_deref().or(program);
         // A controller that brings entries brings the program too.
         let program = match (named, &spec.runtime_json) {
@@ -206,14 +206,14 @@ fn load(
 }
 
 /// A link of the file.
-struct Cable {
+struct TutorialLink {
     a: (String, u16),
     b: (String, u16),
     delay: Time,
     rate: Option<Bandwidth>,
 }
 
-impl Cable {
+impl TutorialLink {
     /// Returns what the embedded switch is told of its end.
     fn switch_options(&self, switch: &str) -> Vec<String> {
         let own = [&self.a, &self.b].into_iter().filter(|end| end.0 == switch);
@@ -250,7 +250,7 @@ fn keep_to_rates(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<()
     Ok(())
 }
 
-fn link(parts: &[Value], file: &File) -> Result<Cable, String> {
+fn link(parts: &[Value], file: &File) -> Result<TutorialLink, String> {
     let [a, b, more @ ..] = parts else {
         return Err("a link is [end, end, latency, bandwidth]".to_owned());
     };
@@ -269,7 +269,7 @@ fn link(parts: &[Value], file: &File) -> Result<Cable, String> {
             Some(Bandwidth::from_bps_f64(mbps.ok_or("bandwidth: a number of Mbit/s is wanted")? * 1e6))
         }
     };
-    Ok(Cable { a: end(a, file)?, b: end(b, file)?, delay, rate })
+    Ok(TutorialLink { a: end(a, file)?, b: end(b, file)?, delay, rate })
 }
 
 /// `h1`, or `s1-p3`.
@@ -296,7 +296,7 @@ fn port(json: &Value) -> Result<u16, String> {
 fn find(named: &Path, topology: &Path) -> Result<PathBuf, String> {
     let folders = topology.ancestors().skip(1).take(3);
     let places = std::iter::once(PathBuf::from(".")).chain(folders.map(Path::to_owned));
-    places.map(|folder| folder.join(named)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
+    places.map(|dir| dir.join(named)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
         format!("there is no {} here or beside the topology; compile it first", named.display())
     })
 }
@@ -316,17 +316,21 @@ mod tests {
     use super::*;
 
     fn read(links: &str) -> Result<Loaded, String> {
-        let folder = tempfile::tempdir().unwrap();
-        let (topology, program) = (folder.path().join("topology.json"), folder.path().join("p.json"));
+        let dir = tempfile::tempdir().unwrap();
+        let (topology, program) = (dir.path().join("topology.json"), dir.path().join("p.json"));
         std::fs::write(&program, "{}").unwrap();
         let hosts = r#"{"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["true"]},
                         "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}"#;
         let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
         let text = format!(r#"{{"hosts": {hosts}, "switches": {switches}, "links": {links}}}"#);
         std::fs::write(&topology, text).unwrap();
-        let places =
-            Places { switch: SwitchKind::Weir, process_per_switch: false, exe: "weir".into(), pcaps: None };
-        load(&topology, Some(Path::new("p.json")), &places, None, folder.path())
+        let places = TestbedConfig {
+            switch: SwitchKind::Weir,
+            process_per_switch: false,
+            exe: "weir".into(),
+            pcaps: None,
+        };
+        load(&topology, Some(Path::new("p.json")), &places, None, dir.path())
     }
 
     #[test]

@@ -26,7 +26,7 @@ pub mod server;
 pub mod translate;
 mod value;
 
-pub use info::{Info, InfoError};
+pub use info::{BfrtInfo, InfoError};
 pub use translate::{TranslateError, Translator};
 
 /// The compiled descriptors of the `.proto` files, an encoded `FileDescriptorSet`.

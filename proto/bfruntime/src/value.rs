@@ -6,7 +6,7 @@ pub(crate) fn width(bits: u32) -> usize {
 }
 
 /// Returns the value in the field's width; `None` if it does not fit.
-pub(crate) fn fit(value: &[u8], bits: u32) -> Option<Vec<u8>> {
+pub(crate) fn resize(value: &[u8], bits: u32) -> Option<Vec<u8>> {
     if p4runtime::value::bit_length(value) > bits {
         return None;
     }
@@ -19,7 +19,7 @@ pub(crate) fn fit(value: &[u8], bits: u32) -> Option<Vec<u8>> {
 }
 
 /// Returns the largest value of a field.
-pub(crate) fn ones(bits: u32) -> Vec<u8> {
+pub(crate) fn max_value(bits: u32) -> Vec<u8> {
     let mut all = vec![0xFF; width(bits)];
     if let Some(first) = all.first_mut() {
         *first >>= (u8::BITS - bits % u8::BITS) % u8::BITS;
@@ -33,10 +33,10 @@ mod tests {
 
     #[test]
     fn values_are_as_wide_as_their_fields() {
-        assert_eq!(fit(&[1], 9), Some(vec![0, 1]));
-        assert_eq!(fit(&[0, 0, 1, 0xff], 9), Some(vec![1, 0xff]));
-        assert_eq!(fit(&[2, 0], 9), None);
-        assert_eq!(fit(&[], 32), Some(vec![0; 4]));
-        assert_eq!((ones(9), ones(16), ones(3)), (vec![1, 0xff], vec![0xff; 2], vec![7]));
+        assert_eq!(resize(&[1], 9), Some(vec![0, 1]));
+        assert_eq!(resize(&[0, 0, 1, 0xff], 9), Some(vec![1, 0xff]));
+        assert_eq!(resize(&[2, 0], 9), None);
+        assert_eq!(resize(&[], 32), Some(vec![0; 4]));
+        assert_eq!((max_value(9), max_value(16), max_value(3)), (vec![1, 0xff], vec![0xff; 2], vec![7]));
     }
 }

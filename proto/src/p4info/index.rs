@@ -6,27 +6,27 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug)]
 pub struct Index {
     /// Match-action tables.
-    pub tables: Table<p4::Table>,
+    pub tables: Objects<p4::Table>,
     /// Actions.
-    pub actions: Table<p4::Action>,
+    pub actions: Objects<p4::Action>,
     /// Action profiles and selectors.
-    pub action_profiles: Table<p4::ActionProfile>,
+    pub action_profiles: Objects<p4::ActionProfile>,
     /// Indexed counters.
-    pub counters: Table<p4::Counter>,
+    pub counters: Objects<p4::Counter>,
     /// Counters of a table's entries.
-    pub direct_counters: Table<p4::DirectCounter>,
+    pub direct_counters: Objects<p4::DirectCounter>,
     /// Indexed meters.
-    pub meters: Table<p4::Meter>,
+    pub meters: Objects<p4::Meter>,
     /// Meters of a table's entries.
-    pub direct_meters: Table<p4::DirectMeter>,
+    pub direct_meters: Objects<p4::DirectMeter>,
     /// `packet_in` and `packet_out`.
-    pub controller_headers: Table<p4::ControllerPacketMetadata>,
+    pub controller_headers: Objects<p4::ControllerPacketMetadata>,
     /// Value sets of parsers.
-    pub value_sets: Table<p4::ValueSet>,
+    pub value_sets: Objects<p4::ValueSet>,
     /// Registers.
-    pub registers: Table<p4::Register>,
+    pub registers: Objects<p4::Register>,
     /// Digests.
-    pub digests: Table<p4::Digest>,
+    pub digests: Objects<p4::Digest>,
     /// The program itself.
     pub pkg_info: p4::PkgInfo,
     /// Its types.
@@ -41,17 +41,17 @@ impl Index {
     /// An object has no id, or two objects of one kind have the same.
     pub fn new(info: p4::P4Info) -> Result<Index, P4InfoError> {
         Ok(Index {
-            tables: Table::new(info.tables)?,
-            actions: Table::new(info.actions)?,
-            action_profiles: Table::new(info.action_profiles)?,
-            counters: Table::new(info.counters)?,
-            direct_counters: Table::new(info.direct_counters)?,
-            meters: Table::new(info.meters)?,
-            direct_meters: Table::new(info.direct_meters)?,
-            controller_headers: Table::new(info.controller_packet_metadata)?,
-            value_sets: Table::new(info.value_sets)?,
-            registers: Table::new(info.registers)?,
-            digests: Table::new(info.digests)?,
+            tables: Objects::new(info.tables)?,
+            actions: Objects::new(info.actions)?,
+            action_profiles: Objects::new(info.action_profiles)?,
+            counters: Objects::new(info.counters)?,
+            direct_counters: Objects::new(info.direct_counters)?,
+            meters: Objects::new(info.meters)?,
+            direct_meters: Objects::new(info.direct_meters)?,
+            controller_headers: Objects::new(info.controller_packet_metadata)?,
+            value_sets: Objects::new(info.value_sets)?,
+            registers: Objects::new(info.registers)?,
+            digests: Objects::new(info.digests)?,
             pkg_info: info.pkg_info.unwrap_or_default(),
             type_info: info.type_info.unwrap_or_default(),
         })
@@ -68,7 +68,7 @@ impl Index {
 
 /// All objects of one kind.
 #[derive(Clone, Debug)]
-pub struct Table<T> {
+pub struct Objects<T> {
     objects: Vec<T>,
     by_id: BTreeMap<u32, usize>,
     /// Full names, aliases and every suffix behind a dot.
@@ -84,8 +84,8 @@ enum Match {
     Several,
 }
 
-impl<T: Object> Table<T> {
-    fn new(objects: Vec<T>) -> Result<Table<T>, P4InfoError> {
+impl<T: Object> Objects<T> {
+    fn new(objects: Vec<T>) -> Result<Objects<T>, P4InfoError> {
         let (mut by_id, mut by_name) = (BTreeMap::new(), BTreeMap::new());
         for (i, object) in objects.iter().enumerate() {
             let preamble = object
@@ -111,7 +111,7 @@ impl<T: Object> Table<T> {
             by_name.insert(object.preamble().name.clone(), Match::Full(i));
         }
         by_name.remove("");
-        Ok(Table { objects, by_id, by_name })
+        Ok(Objects { objects, by_id, by_name })
     }
 
     /// Returns the object with this full name, alias or unique suffix. A full name precedes an alias, an
@@ -137,7 +137,7 @@ impl<T: Object> Table<T> {
     }
 }
 
-impl<'a, T: Object> IntoIterator for &'a Table<T> {
+impl<'a, T: Object> IntoIterator for &'a Objects<T> {
     type Item = &'a T;
     type IntoIter = std::slice::Iter<'a, T>;
     fn into_iter(self) -> Self::IntoIter {

@@ -12,7 +12,7 @@
 mod index;
 mod object;
 
-pub use index::{Index, Table};
+pub use index::{Index, Objects};
 pub use object::Object;
 
 use crate::p4::config::v1::P4Info;

@@ -10,23 +10,23 @@ use std::collections::HashMap;
 use std::sync::LazyLock;
 
 /// The most that the allocator adds to a block, in bytes.
-const BLOCK: usize = 32;
+const ALLOC_OVERHEAD: usize = 32;
 /// A `Vec` begins with room for four elements, and holds half as many again while it grows to twice its size.
-const GROWTH: usize = 4;
+const VEC_GROWTH: usize = 4;
 /// Nesting that prost refuses to decode.
-const DEPTH: usize = 100;
+const MAX_DEPTH: usize = 100;
 
 /// A reason why a message has no cost.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub enum Uncounted {
+pub enum CostError {
     /// It costs more than the limit.
-    TooMuch,
+    OverLimit,
     /// It is no message.
     Malformed(Malformed),
 }
 
 /// The type of a message, as far as memory goes.
-pub struct Shape {
+pub struct MessageLayout {
     /// The size of the struct, bytes.
     size: usize,
     /// By number, in ascending order.
@@ -35,13 +35,13 @@ pub struct Shape {
 
 #[derive(Clone, Copy)]
 struct Field {
-    kind: Heap,
+    kind: FieldKind,
     repeated: bool,
 }
 
 /// Memory of a field's value besides its message's struct.
 #[derive(Clone, Copy)]
-enum Heap {
+enum FieldKind {
     Number,
     Bytes,
     /// A message of the shape with this index.
@@ -49,18 +49,18 @@ enum Heap {
 }
 
 struct Shapes {
-    all: Vec<Shape>,
+    all: Vec<MessageLayout>,
     by_name: HashMap<String, usize>,
 }
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::of(&crate::text::POOL));
 
 /// Returns the shape of a message of this crate.
-pub fn shape(full_name: &str) -> &'static Shape {
+pub fn shape(full_name: &str) -> &'static MessageLayout {
     &SHAPES.all[SHAPES.by_name[full_name]]
 }
 
-impl Shape {
+impl MessageLayout {
     fn field(&self, number: u32) -> Option<Field> {
         let at = self.fields.binary_search_by_key(&number, |&(number, _)| number).ok()?;
         Some(self.fields[at].1)
@@ -70,42 +70,48 @@ impl Shape {
     ///
     /// # Errors
     ///
-    /// [`Uncounted::TooMuch`]: it takes more than `limit` bytes. [`Uncounted::Malformed`]: the bytes are not
+    /// [`CostError::OverLimit`]: it takes more than `limit` bytes. [`CostError::Malformed`]: the bytes are not
     /// a message.
-    pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, Uncounted> {
+    pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, CostError> {
         let mut cost = self.size;
         let mut open = vec![(message, self)];
         while let Some((rest, shape)) = open.last_mut() {
-            let Some(field) = next_field(rest).map_err(Uncounted::Malformed)? else {
+            let Some(field) = next_field(rest).map_err(CostError::Malformed)? else {
                 open.pop();
                 continue;
             };
             // What is not known is skipped when it is decoded.
             let Some(Field { kind, repeated }) = shape.field(field.number) else { continue };
-            let copies = if repeated { GROWTH } else { 1 };
+            let copies = if repeated { VEC_GROWTH } else { 1 };
             cost += match (kind, field.value) {
-                (Heap::Number, Value::Number) if repeated => GROWTH * size_of::<u64>() + BLOCK,
-                (Heap::Number, Value::Number) => 0,
+                (FieldKind::Number, Value::Number) if repeated => {
+                    VEC_GROWTH * size_of::<u64>() + ALLOC_OVERHEAD
+                }
+                (FieldKind::Number, Value::Number) => 0,
                 // Packed: each byte may be a number.
-                (Heap::Number, Value::Bytes(bytes)) => GROWTH * size_of::<u64>() * bytes.len() + BLOCK,
-                (Heap::Bytes, Value::Bytes(bytes)) => copies * size_of::<Vec<u8>>() + bytes.len() + BLOCK,
-                (Heap::Message(of), Value::Bytes(bytes)) => {
-                    if open.len() == DEPTH {
-                        return Err(Uncounted::Malformed(Malformed("it is nested too deeply".into())));
+                (FieldKind::Number, Value::Bytes(bytes)) => {
+                    VEC_GROWTH * size_of::<u64>() * bytes.len() + ALLOC_OVERHEAD
+                }
+                (FieldKind::Bytes, Value::Bytes(bytes)) => {
+                    copies * size_of::<Vec<u8>>() + bytes.len() + ALLOC_OVERHEAD
+                }
+                (FieldKind::Message(of), Value::Bytes(bytes)) => {
+                    if open.len() == MAX_DEPTH {
+                        return Err(CostError::Malformed(Malformed("it is nested too deeply".into())));
                     }
                     let shape = &SHAPES.all[of];
                     open.push((bytes, shape));
-                    copies * shape.size + BLOCK
+                    copies * shape.size + ALLOC_OVERHEAD
                 }
-                (Heap::Bytes | Heap::Message(_), Value::Number) => {
-                    return Err(Uncounted::Malformed(Malformed(format!(
+                (FieldKind::Bytes | FieldKind::Message(_), Value::Number) => {
+                    return Err(CostError::Malformed(Malformed(format!(
                         "field {} is a number",
                         field.number
                     ))));
                 }
             };
             if cost > limit {
-                return Err(Uncounted::TooMuch);
+                return Err(CostError::OverLimit);
             }
         }
         Ok(cost)
@@ -120,15 +126,15 @@ impl Shapes {
         let shape = |message: &MessageDescriptor| {
             let field = |field: FieldDescriptor| {
                 let kind = match field.kind() {
-                    Kind::Message(of) => Heap::Message(by_name[of.full_name()]),
-                    Kind::String | Kind::Bytes => Heap::Bytes,
-                    _ => Heap::Number,
+                    Kind::Message(of) => FieldKind::Message(by_name[of.full_name()]),
+                    Kind::String | Kind::Bytes => FieldKind::Bytes,
+                    _ => FieldKind::Number,
                 };
                 (field.number(), Field { kind, repeated: field.is_list() || field.is_map() })
             };
             let mut fields: Vec<(u32, Field)> = message.fields().map(field).collect();
             fields.sort_unstable_by_key(|&(number, _)| number);
-            Shape { size: struct_size(message, &mut Vec::new()), fields }
+            MessageLayout { size: struct_size(message, &mut Vec::new()), fields }
         };
         Shapes { all: messages.iter().map(shape).collect(), by_name }
     }
@@ -191,7 +197,7 @@ mod tests {
         // 1,000 empty updates: `repeated Update updates = 4`.
         let empty = [0x22, 0].repeat(1000);
         assert!(cost(&empty, usize::MAX).unwrap() >= 1000 * size_of::<v1::Update>());
-        assert_eq!(cost(&empty, 100_000), Err(Uncounted::TooMuch));
+        assert_eq!(cost(&empty, 100_000), Err(CostError::OverLimit));
         // A role of 1,000 bytes, and a field that nobody knows.
         let text = [&[0x32, 0xe8, 7][..], &[b'x'; 1000]].concat();
         assert!((1000..2000).contains(&cost(&text, usize::MAX).unwrap()));
@@ -203,7 +209,7 @@ mod tests {
     fn undecodable_messages_have_no_cost() {
         let cost = |message: &[u8]| shape("p4.v1.WriteRequest").cost(message, usize::MAX);
         for message in [&[0x22, 2, 0][..], &[0x22, 1, 0x80], &[0x20, 1], &[0x22, 2, 0x12, 1]] {
-            assert!(matches!(cost(message), Err(Uncounted::Malformed(_))), "{message:?}");
+            assert!(matches!(cost(message), Err(CostError::Malformed(_))), "{message:?}");
         }
     }
 }

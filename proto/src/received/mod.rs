@@ -18,7 +18,7 @@ mod wire;
 
 pub use codec::ReceivedCodec;
 
-use cost::{Shape, Uncounted};
+use cost::{CostError, MessageLayout};
 use prost::bytes::Bytes;
 use prost::{Message, Name};
 use std::marker::PhantomData;
@@ -27,7 +27,7 @@ use wire::{Malformed, Value, next_field};
 
 /// A reason why a request is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
-pub enum Refused {
+pub enum DecodeError {
     /// It is not an encoded message.
     #[error("not a {message}: {reason}")]
     Malformed {
@@ -49,21 +49,21 @@ pub enum Refused {
         limit: usize,
     },
     /// A repeated field has too many elements.
-    #[error("more than {most} elements of type {element} in one request; send fewer at once")]
+    #[error("more than {max} elements of type {element} in one request; send fewer at once")]
     TooMany {
         /// The name of an element.
         element: &'static str,
         /// The most that are taken.
-        most: usize,
+        max: usize,
     },
 }
 
-impl From<Refused> for tonic::Status {
-    fn from(refused: Refused) -> tonic::Status {
+impl From<DecodeError> for tonic::Status {
+    fn from(refused: DecodeError) -> tonic::Status {
         match refused {
             // As gRPC's own codecs answer it.
-            Refused::Malformed { .. } => tonic::Status::internal(refused.to_string()),
-            Refused::TooLarge { .. } | Refused::TooMany { .. } => {
+            DecodeError::Malformed { .. } => tonic::Status::internal(refused.to_string()),
+            DecodeError::TooLarge { .. } | DecodeError::TooMany { .. } => {
                 tonic::Status::resource_exhausted(refused.to_string())
             }
         }
@@ -94,9 +94,9 @@ impl<M: Message + Name + Default> Received<M> {
     ///
     /// # Errors
     ///
-    /// [`Refused::TooLarge`]: it takes more memory; nothing is allocated then. [`Refused::Malformed`]: the bytes are
+    /// [`DecodeError::TooLarge`]: it takes more memory; nothing is allocated then. [`DecodeError::Malformed`]: the bytes are
     /// not such a message.
-    pub fn decode(&self, allowance: usize) -> Result<M, Refused> {
+    pub fn decode(&self, allowance: usize) -> Result<M, DecodeError> {
         check::<M>(&self.bytes, cost::shape(&M::full_name()), allowance)?;
         decode(self.bytes.clone())
     }
@@ -107,13 +107,13 @@ impl<M: Message + Name + Default> Received<M> {
     ///
     /// # Errors
     ///
-    /// As for [`Self::decode`], and [`Refused::TooMany`] if there are more than `most` elements.
+    /// As for [`Self::decode`], and [`DecodeError::TooMany`] if there are more than `most` elements.
     pub fn split<P: Message + Name + Default>(
         &self,
         number: u32,
-        most: usize,
+        max: usize,
         allowance: usize,
-    ) -> Result<(M, Parts<P>), Refused> {
+    ) -> Result<(M, Parts<P>), DecodeError> {
         let (shape, part_shape) = (cost::shape(&M::full_name()), cost::shape(&P::full_name()));
         let (mut rest, mut left) = (Vec::new(), 0);
         let mut message = &self.bytes[..];
@@ -121,14 +121,14 @@ impl<M: Message + Name + Default> Received<M> {
             match field.value {
                 Value::Bytes(part) if field.number == number => {
                     left += 1;
-                    if left > most {
-                        return Err(Refused::TooMany { element: P::NAME, most });
+                    if left > max {
+                        return Err(DecodeError::TooMany { element: P::NAME, max });
                     }
                     check::<P>(part, part_shape, allowance)?;
                 }
                 _ if rest.len() + field.encoded.len() > allowance => {
                     let bytes = self.bytes.len();
-                    return Err(Refused::TooLarge { message: M::NAME, bytes, limit: allowance });
+                    return Err(DecodeError::TooLarge { message: M::NAME, bytes, limit: allowance });
                 }
                 _ => rest.extend_from_slice(field.encoded),
             }
@@ -167,11 +167,11 @@ impl<P: Message + Name + Default> Parts<P> {
     }
 
     /// Decodes further elements: at most `most`, and none after their decoded forms together take `memory`
-    /// bytes or more. An element is [`Refused::Malformed`] if its bytes are not a message of type `P`.
-    pub fn decode_some(&mut self, most: usize, memory: usize) -> Vec<Result<P, Refused>> {
+    /// bytes or more. An element is [`DecodeError::Malformed`] if its bytes are not a message of type `P`.
+    pub fn decode_some(&mut self, max: usize, memory: usize) -> Vec<Result<P, DecodeError>> {
         let shape = cost::shape(&P::full_name());
-        let (mut decoded, mut used) = (Vec::with_capacity(most.min(self.left)), 0);
-        while decoded.len() < most && used < memory {
+        let (mut decoded, mut used) = (Vec::with_capacity(max.min(self.left)), 0);
+        while decoded.len() < max && used < memory {
             let Some(part) = self.next_encoded() else { break };
             used += shape.cost(&part, memory).unwrap_or(memory);
             decoded.push(decode(part));
@@ -181,8 +181,8 @@ impl<P: Message + Name + Default> Parts<P> {
 }
 
 impl<P: Message + Name + Default> Iterator for Parts<P> {
-    type Item = Result<P, Refused>;
-    fn next(&mut self) -> Option<Result<P, Refused>> {
+    type Item = Result<P, DecodeError>;
+    fn next(&mut self) -> Option<Result<P, DecodeError>> {
         self.next_encoded().map(decode)
     }
     fn size_hint(&self) -> (usize, Option<usize>) {
@@ -200,21 +200,23 @@ pub struct EncodedReadResponse {
     pub entities: Vec<Bytes>,
 }
 
-fn malformed<M: Name>(Malformed(reason): Malformed) -> Refused {
-    Refused::Malformed { message: M::NAME, reason }
+fn malformed<M: Name>(Malformed(reason): Malformed) -> DecodeError {
+    DecodeError::Malformed { message: M::NAME, reason }
 }
 
-fn check<M: Name>(bytes: &[u8], shape: &Shape, allowance: usize) -> Result<(), Refused> {
+fn check<M: Name>(bytes: &[u8], shape: &MessageLayout, allowance: usize) -> Result<(), DecodeError> {
     let limit = bytes.len().saturating_add(allowance);
     match shape.cost(bytes, limit) {
         Ok(_) => Ok(()),
-        Err(Uncounted::TooMuch) => Err(Refused::TooLarge { message: M::NAME, bytes: bytes.len(), limit }),
-        Err(Uncounted::Malformed(reason)) => Err(malformed::<M>(reason)),
+        Err(CostError::OverLimit) => {
+            Err(DecodeError::TooLarge { message: M::NAME, bytes: bytes.len(), limit })
+        }
+        Err(CostError::Malformed(reason)) => Err(malformed::<M>(reason)),
     }
 }
 
-fn decode<M: Message + Name + Default>(bytes: Bytes) -> Result<M, Refused> {
-    M::decode(bytes).map_err(|error| Refused::Malformed { message: M::NAME, reason: error.to_string() })
+fn decode<M: Message + Name + Default>(bytes: Bytes) -> Result<M, DecodeError> {
+    M::decode(bytes).map_err(|error| DecodeError::Malformed { message: M::NAME, reason: error.to_string() })
 }
 
 #[cfg(test)]
@@ -239,10 +241,10 @@ mod tests {
         let received = received(updates.clone());
         let (request, mut parts) = received.split::<Update>(UPDATES, 10, 1 << 20).unwrap();
         assert_eq!((request.device_id, request.role.as_str(), request.updates), (7, "r", vec![]));
-        let some: Result<Vec<Update>, Refused> = parts.decode_some(4, 1 << 20).into_iter().collect();
+        let some: Result<Vec<Update>, DecodeError> = parts.decode_some(4, 1 << 20).into_iter().collect();
         assert_eq!((some.unwrap(), parts.len()), (updates[..4].to_vec(), 6));
         assert_eq!(parts.decode_some(4, 1).len(), 1, "no more than the memory allows");
-        let rest: Result<Vec<Update>, Refused> = parts.collect();
+        let rest: Result<Vec<Update>, DecodeError> = parts.collect();
         assert_eq!(rest.unwrap(), updates[5..]);
         assert_eq!(received.decode(1 << 20).unwrap().updates, updates);
     }
@@ -252,13 +254,13 @@ mod tests {
         let many = received((0..11).map(update).collect());
         assert_eq!(
             many.split::<Update>(UPDATES, 10, 1 << 20).unwrap_err(),
-            Refused::TooMany { element: "Update", most: 10 }
+            DecodeError::TooMany { element: "Update", max: 10 }
         );
         let status = tonic::Status::from(many.decode(1000).unwrap_err());
         assert_eq!(status.code(), tonic::Code::ResourceExhausted);
         // Metadata: `repeated PacketMetadata metadata = 2` of 2 bytes each.
         let packet = Received::<PacketOut>::new([0x12, 0].repeat(10_000).into());
-        assert!(matches!(packet.decode(100_000), Err(Refused::TooLarge { bytes: 20_000, .. })));
+        assert!(matches!(packet.decode(100_000), Err(DecodeError::TooLarge { bytes: 20_000, .. })));
         assert_eq!(packet.decode(10 << 20).unwrap().metadata.len(), 10_000);
     }
 
@@ -267,7 +269,7 @@ mod tests {
         let request = WriteRequest { role: "r".repeat(5000), ..Default::default() };
         let received = Received::<WriteRequest>::new(request.encode_to_vec().into());
         assert!(received.split::<Update>(UPDATES, 10, 10_000).is_ok());
-        assert!(matches!(received.split::<Update>(UPDATES, 10, 4000), Err(Refused::TooLarge { .. })));
+        assert!(matches!(received.split::<Update>(UPDATES, 10, 4000), Err(DecodeError::TooLarge { .. })));
     }
 
     #[test]
@@ -289,6 +291,6 @@ mod tests {
         }
         // The role is not UTF-8: its length is right.
         let role = Received::<WriteRequest>::new(vec![0x32, 1, 0xff].into());
-        assert!(matches!(role.split::<Update>(UPDATES, 10, 1 << 20), Err(Refused::Malformed { .. })));
+        assert!(matches!(role.split::<Update>(UPDATES, 10, 1 << 20), Err(DecodeError::Malformed { .. })));
     }
 }

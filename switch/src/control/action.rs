@@ -1,7 +1,7 @@
 //! Actions: P4Runtime's by ids, the pipeline's by name and in order.
 
 use super::ControlError;
-use super::value::fit;
+use super::value::to_width;
 use crate::pipeline::ActionCall;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::config::v1::action_ref::Scope;
@@ -13,7 +13,7 @@ use p4runtime::value::canonical;
 
 /// The use of an action: in an entry, or as a table's default action.
 #[derive(Clone, Copy, PartialEq, Eq)]
-pub enum Use {
+pub enum ActionScope {
     Entry,
     Default,
 }
@@ -27,7 +27,7 @@ pub fn to_call(
     index: &Index,
     allowed: &[ActionRef],
     action: &Action,
-    place: Use,
+    place: ActionScope,
 ) -> Result<ActionCall, ControlError> {
     let id = action.action_id;
     let info = index
@@ -40,8 +40,8 @@ pub fn to_call(
         .find(|permit| permit.id == id)
         .ok_or_else(|| ControlError::invalid(format!("action {name} is not one of the table's")))?;
     let elsewhere = match place {
-        Use::Entry => Scope::DefaultOnly,
-        Use::Default => Scope::TableOnly,
+        ActionScope::Entry => Scope::DefaultOnly,
+        ActionScope::Default => Scope::TableOnly,
     };
     if permit.scope() == elsewhere {
         return Err(ControlError::denied(format!(
@@ -64,7 +64,7 @@ pub fn to_call(
         let place = format_args!("action {name}, parameter {}", param.name).to_string();
         let given = action.params.iter().find(|given| given.param_id == param.id);
         let given = given.ok_or_else(|| ControlError::invalid("is missing").at(&place))?;
-        fit(&given.value, param.bitwidth).map_err(|e| e.at(&place))
+        to_width(&given.value, param.bitwidth).map_err(|e| e.at(&place))
     });
     let args: Result<Vec<Vec<u8>>, ControlError> = args.collect();
     Ok(ActionCall::Action { name: name.clone(), args: args? })

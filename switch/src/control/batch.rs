@@ -16,20 +16,20 @@ pub struct Batch {
     atomicity: Atomicity,
     results: Vec<Result<(), ControlError>>,
     /// The updates that undo those applied so far; kept if the batch may be rolled back.
-    undo: Undo,
+    undo: UndoLog,
     failed: bool,
 }
 
 /// A stack of updates that take something back, encoded: decoded they take ten times the memory.
 #[derive(Debug, Default)]
-struct Undo {
+struct UndoLog {
     /// One `WriteRequest` after the other.
     bytes: Vec<u8>,
     /// Position of each of them.
     starts: Vec<usize>,
 }
 
-impl Undo {
+impl UndoLog {
     fn push(&mut self, updates: Vec<Update>) {
         self.starts.push(self.bytes.len());
         self.bytes.extend(WriteRequest { updates, ..WriteRequest::default() }.encode_to_vec());
@@ -45,7 +45,7 @@ impl Undo {
 impl Batch {
     /// Creates a batch of `len` updates; none is applied yet.
     pub fn new(len: usize, atomicity: Atomicity) -> Batch {
-        Batch { len, atomicity, results: Vec::new(), undo: Undo::default(), failed: false }
+        Batch { len, atomicity, results: Vec::new(), undo: UndoLog::default(), failed: false }
     }
 
     /// Applies the next updates; an error in `updates` stands for one that cannot be read. Returns `true` at
@@ -79,7 +79,7 @@ impl Batch {
         if self.atomicity == Atomicity::ContinueOnError {
             return control.apply(switch, update);
         }
-        let undo = control.undo_of(switch, update)?;
+        let undo = control.inverse_updates(switch, update)?;
         control.apply(switch, update)?;
         self.undo.push(undo);
         Ok(())

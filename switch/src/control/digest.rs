@@ -1,6 +1,6 @@
 //! The digests that a controller wants, and their lists' limits. They are kept here; the sender of the lists reads them.
 
-use super::cells::{one, wanted};
+use super::externs::{object_by_id, objects_by_id};
 use super::{Control, ControlError};
 use p4runtime::p4::v1::DigestEntry;
 use p4runtime::p4::v1::digest_entry::Config;
@@ -15,7 +15,7 @@ impl Control {
     }
 
     pub(super) fn write_digest(&mut self, kind: Type, entry: &DigestEntry) -> Result<(), ControlError> {
-        let preamble = one(&self.index.digests, entry.digest_id)?.preamble();
+        let preamble = object_by_id(&self.index.digests, entry.digest_id)?.preamble();
         let (name, id) = (&preamble.name, preamble.id);
         match (kind, self.digests.contains_key(&id)) {
             (Type::Insert, true) => Err(ControlError::exists(format!("digest {name} is sent already"))),
@@ -39,7 +39,8 @@ impl Control {
     }
 
     pub(super) fn read_digests(&self, request: &DigestEntry) -> Result<Vec<DigestEntry>, ControlError> {
-        let ids = wanted(&self.index.digests, request.digest_id)?.into_iter().map(|it| it.preamble().id);
+        let ids =
+            objects_by_id(&self.index.digests, request.digest_id)?.into_iter().map(|it| it.preamble().id);
         let found = ids.filter_map(|digest_id| {
             let config = Some(*self.digests.get(&digest_id)?);
             Some(DigestEntry { digest_id, config })

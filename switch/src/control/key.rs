@@ -1,7 +1,7 @@
 //! Match keys: P4Runtime's field matches and the pipeline's.
 
 use super::ControlError;
-use super::value::{fit, ones, prefix_mask, within};
+use super::value::{is_masked, ones, prefix_mask, to_width};
 use crate::pipeline::KeyMatch;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType};
 use p4runtime::p4::config::v1::{MatchField, Table};
@@ -61,10 +61,12 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
     let given = given.field_match_type.as_ref().ok_or_else(|| ControlError::invalid("no match is given"))?;
     let bits = field.bitwidth;
     match (kind(field), given) {
-        (Some(MatchType::Exact), FieldMatchType::Exact(m)) => Ok(KeyMatch::Exact(fit(&m.value, bits)?)),
-        (Some(MatchType::Optional), FieldMatchType::Optional(m)) => Ok(KeyMatch::Exact(fit(&m.value, bits)?)),
+        (Some(MatchType::Exact), FieldMatchType::Exact(m)) => Ok(KeyMatch::Exact(to_width(&m.value, bits)?)),
+        (Some(MatchType::Optional), FieldMatchType::Optional(m)) => {
+            Ok(KeyMatch::Exact(to_width(&m.value, bits)?))
+        }
         (Some(MatchType::Lpm), FieldMatchType::Lpm(m)) => {
-            let value = fit(&m.value, bits)?;
+            let value = to_width(&m.value, bits)?;
             let prefix_len = u16::try_from(m.prefix_len).ok().filter(|_| (1..=bits).contains(&m.prefix_len));
             let prefix_len = prefix_len.ok_or_else(|| {
                 ControlError::invalid(format!(
@@ -72,23 +74,23 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
                     m.prefix_len
                 ))
             })?;
-            if !within(&value, &prefix_mask(bits, m.prefix_len)) {
+            if !is_masked(&value, &prefix_mask(bits, m.prefix_len)) {
                 return Err(ControlError::invalid("the value has bits behind its prefix"));
             }
             Ok(KeyMatch::Lpm { value, prefix_len })
         }
         (Some(MatchType::Ternary), FieldMatchType::Ternary(m)) => {
-            let (value, mask) = (fit(&m.value, bits)?, fit(&m.mask, bits)?);
+            let (value, mask) = (to_width(&m.value, bits)?, to_width(&m.mask, bits)?);
             if mask.iter().all(|&byte| byte == 0) {
                 return Err(ControlError::invalid("the mask is zero; leave the field out to match anything"));
             }
-            if !within(&value, &mask) {
+            if !is_masked(&value, &mask) {
                 return Err(ControlError::invalid("the value has bits outside its mask"));
             }
             Ok(KeyMatch::Ternary { value, mask })
         }
         (Some(MatchType::Range), FieldMatchType::Range(m)) => {
-            let (low, high) = (fit(&m.low, bits)?, fit(&m.high, bits)?);
+            let (low, high) = (to_width(&m.low, bits)?, to_width(&m.high, bits)?);
             if low > high {
                 return Err(ControlError::invalid("the range ends before it begins"));
             }

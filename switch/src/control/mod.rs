@@ -12,12 +12,12 @@
 
 mod action;
 mod batch;
-mod cells;
 mod digest;
 mod error;
-mod idle;
+mod externs;
+mod idle_timeout;
 mod key;
-mod part;
+mod page;
 mod profile;
 mod replication;
 mod table;
@@ -28,17 +28,17 @@ mod value_set;
 
 pub use batch::{Atomicity, Batch};
 pub use error::ControlError;
-pub use part::Part;
+pub use page::ReadPage;
 
 use crate::Switch;
 use crate::program::TableId;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, MulticastGroupEntry, Update, ValueSetMember, digest_entry, update};
 use p4runtime::p4info::{Index, Object};
-use profile::Profile;
+use profile::ProfileEntities;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
-use table::Extra;
+use table::EntryExtras;
 use thiserror::Error;
 
 /// The P4Runtime view of one switch: writes and reads its entities.
@@ -48,14 +48,14 @@ pub struct Control {
     /// P4Runtime's table id -> the pipeline's.
     tables: BTreeMap<u32, TableId>,
     /// The parts of entries that the pipeline does not keep; most have none.
-    extras: BTreeMap<table::Place, Extra>,
+    entry_extras: BTreeMap<table::EntryRef, EntryExtras>,
     /// Number of entries with an idle timeout.
-    timed: usize,
-    profiles: BTreeMap<u32, Profile>,
+    timeout_entries: usize,
+    profiles: BTreeMap<u32, ProfileEntities>,
     /// Multicast groups as they were written, for their metadata.
     multicast: BTreeMap<u16, MulticastGroupEntry>,
     /// Clone sessions whose ports were written in the form of older clients.
-    old_clones: BTreeSet<u16>,
+    legacy_clone_sessions: BTreeSet<u16>,
     /// The members of value sets, as they were written.
     value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
     /// Settings of the digests that are sent, by id.
@@ -77,15 +77,16 @@ impl Control {
             let id = switch.pipeline().table_by_name(&preamble.name).map_err(|e| other(e.to_string()))?;
             tables.insert(preamble.id, id);
         }
-        let profiles = index.action_profiles.iter().map(|p| (p.preamble().id, Profile::default())).collect();
+        let profiles =
+            index.action_profiles.iter().map(|p| (p.preamble().id, ProfileEntities::default())).collect();
         Ok(Control {
             index,
             tables,
             profiles,
-            extras: BTreeMap::new(),
-            timed: 0,
+            entry_extras: BTreeMap::new(),
+            timeout_entries: 0,
             multicast: BTreeMap::new(),
-            old_clones: BTreeSet::new(),
+            legacy_clone_sessions: BTreeSet::new(),
             value_sets: BTreeMap::new(),
             digests: BTreeMap::new(),
         })
@@ -143,7 +144,7 @@ impl Control {
     ///
     /// The request names an object that the program does not have, or asks for something that cannot be read.
     pub fn read(&self, switch: &Switch, request: &Entity) -> Result<Vec<Entity>, ControlError> {
-        self.read_part(switch, request, &mut Part::all())
+        self.read_part(switch, request, &mut ReadPage::all())
     }
 
     /// Returns a part of what [`Self::read`] returns. Only tables and arrays are long enough to be divided;
@@ -156,7 +157,7 @@ impl Control {
         &self,
         switch: &Switch,
         request: &Entity,
-        part: &mut Part,
+        part: &mut ReadPage,
     ) -> Result<Vec<Entity>, ControlError> {
         let request =
             request.entity.as_ref().ok_or_else(|| ControlError::invalid("the request has no entity"))?;
@@ -192,16 +193,17 @@ impl Control {
 /// No field of a P4Info may be wider than any program's: values are made as long as it says.
 fn check_widths(index: &Index) -> Result<(), ControlError> {
     /// Bits; what p4c takes (ir/configuration.h, maximumWidthSupported).
-    const WIDEST: i32 = 2048;
+    const MAX_WIDTH: i32 = 2048;
     let fields = index.tables.iter().flat_map(|table| &table.match_fields);
     let fields = fields.map(|field| (&field.name, field.bitwidth));
     let params = index.actions.iter().flat_map(|action| &action.params);
     let params = params.map(|param| (&param.name, param.bitwidth));
     let registers = index.registers.iter();
-    let registers = registers.filter_map(|it| Some((&it.preamble().name, cells::register_bits(it).ok()?)));
+    let registers = registers.filter_map(|it| Some((&it.preamble().name, externs::register_bits(it).ok()?)));
     let sets =
         index.value_sets.iter().flat_map(|set| &set.r#match).map(|field| (&field.name, field.bitwidth));
-    match fields.chain(params).chain(registers).chain(sets).find(|(_, bits)| !(0..=WIDEST).contains(bits)) {
+    match fields.chain(params).chain(registers).chain(sets).find(|(_, bits)| !(0..=MAX_WIDTH).contains(bits))
+    {
         Some((name, bits)) => {
             Err(ControlError::invalid(format!("the P4Info gives {name} a width of {bits} bits")))
         }

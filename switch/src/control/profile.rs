@@ -3,7 +3,7 @@
 //! A controller names members and groups by ids of its own; the pipeline gives handles. A one-shot set is a group
 //! with members of its own that nothing else can name.
 
-use super::action::{Use, from_call, of_profile, to_call};
+use super::action::{ActionScope, from_call, of_profile, to_call};
 use super::{Control, ControlError};
 use crate::Switch;
 use crate::pipeline::{ActionCall, GroupHandle, MemberHandle, TableError};
@@ -20,11 +20,11 @@ use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
 /// The most places that all weights of a group may take: the pipeline keeps a member once per weight.
-const MOST_PLACES: usize = 1 << 16;
+const MAX_GROUP_WEIGHT: usize = 1 << 16;
 
 /// The members and groups that a controller wrote into one action profile.
 #[derive(Clone, Debug, Default)]
-pub struct Profile {
+pub struct ProfileEntities {
     members: BTreeMap<u32, MemberHandle>,
     groups: BTreeMap<u32, Group>,
     /// Number of one-shot sets in use. A profile has either one-shot sets, or members and groups by id.
@@ -48,7 +48,7 @@ pub struct OneShot {
 }
 
 impl Control {
-    fn profile(&self, id: u32) -> Result<(&Profile, &ActionProfile), ControlError> {
+    fn profile(&self, id: u32) -> Result<(&ProfileEntities, &ActionProfile), ControlError> {
         let missing = || ControlError::invalid(format!("there is no action profile {id:#010x}"));
         let info = self.index.action_profiles.id(id).ok_or_else(missing)?;
         Ok((self.profiles.get(&id).ok_or_else(missing)?, info))
@@ -99,13 +99,13 @@ impl Control {
         let action = || {
             let action =
                 member.action.as_ref().ok_or_else(|| ControlError::invalid("the member has no action"))?;
-            to_call(&self.index, &of_profile(&self.index, info), action, Use::Entry)
+            to_call(&self.index, &of_profile(&self.index, info), action, ActionScope::Entry)
         };
         let pipeline = switch.pipeline_mut();
         match (kind, known) {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has member {id}"))),
             (Type::Insert, None) => {
-                self.by_id(member.action_profile_id)?;
+                self.reject_if_one_shot(member.action_profile_id)?;
                 let full = info.size > 0 && profile.members.len() as u64 >= info.size as u64;
                 let call = action()?;
                 if full {
@@ -148,8 +148,8 @@ impl Control {
         let handle = match (kind, known) {
             (Type::Insert, Some(_)) => return Err(ControlError::exists(format!("{name} has group {id}"))),
             (Type::Insert, None) => {
-                self.by_id(group.action_profile_id)?;
-                pipeline.group_add(&name, &places(profile, info, group)?)?
+                self.reject_if_one_shot(group.action_profile_id)?;
+                pipeline.group_add(&name, &weighted_members(profile, info, group)?)?
             }
             (_, None) => return Err(no_group(id)),
             (Type::Modify, Some(known)) => {
@@ -158,7 +158,7 @@ impl Control {
                         "{name}: max_size of group {id} cannot change"
                     )));
                 }
-                pipeline.group_modify(&name, known.handle, &places(profile, info, group)?)?;
+                pipeline.group_modify(&name, known.handle, &weighted_members(profile, info, group)?)?;
                 known.handle
             }
             (_, Some(known)) => {
@@ -173,9 +173,9 @@ impl Control {
     }
 
     /// Refuses members and groups by id where one-shot sets are in use.
-    fn by_id(&self, profile: u32) -> Result<(), ControlError> {
+    fn reject_if_one_shot(&self, profile: u32) -> Result<(), ControlError> {
         match self.profile(profile)? {
-            (Profile { one_shots: 1.., .. }, info) => Err(mixed(info)),
+            (ProfileEntities { one_shots: 1.., .. }, info) => Err(mixed_modes(info)),
             _ => Ok(()),
         }
     }
@@ -190,7 +190,7 @@ impl Control {
         let index = Arc::clone(&self.index);
         let (profile, info) = self.profile(table.implementation_id)?;
         if !profile.members.is_empty() || !profile.groups.is_empty() {
-            return Err(mixed(info));
+            return Err(mixed_modes(info));
         }
         let (name, id) = (info.preamble().name.clone(), info.preamble().id);
         let calls = check_set(&index, table, info, set)?;
@@ -289,7 +289,7 @@ fn no_group(id: u32) -> ControlError {
     ControlError::not_found(format!("there is no group {id}"))
 }
 
-fn mixed(info: &ActionProfile) -> ControlError {
+fn mixed_modes(info: &ActionProfile) -> ControlError {
     let name = &info.preamble().name;
     ControlError::invalid(format!("{name}: one-shot sets and members by id cannot be mixed"))
 }
@@ -299,17 +299,15 @@ fn has(group: &ActionProfileGroup, member: u32) -> bool {
 }
 
 /// Returns the members of a group, each as often as its weight says.
-fn places(
-    profile: &Profile,
+fn weighted_members(
+    profile: &ProfileEntities,
     info: &ActionProfile,
     group: &ActionProfileGroup,
 ) -> Result<Vec<MemberHandle>, ControlError> {
-    let (most, max_size) = (info.max_group_size, group.max_size);
-    if max_size < 0 || (most > 0 && !(1..=most).contains(&max_size)) {
+    let (max, max_size) = (info.max_group_size, group.max_size);
+    if max_size < 0 || (max > 0 && !(1..=max).contains(&max_size)) {
         let name = &info.preamble().name;
-        return Err(ControlError::invalid(format!(
-            "{name}: max_size {max_size} is not between 1 and {most}"
-        )));
+        return Err(ControlError::invalid(format!("{name}: max_size {max_size} is not between 1 and {max}")));
     }
     let mut seen = BTreeSet::new();
     let mut weights = Vec::new();
@@ -322,8 +320,8 @@ fn places(
         }
         #[allow(deprecated)] // older clients still send it
         match &member.watch_kind {
-            Some(WatchKind::Watch(port)) => no_watch(*port == 0)?,
-            Some(WatchKind::WatchPort(port)) => no_watch(port.is_empty())?,
+            Some(WatchKind::Watch(port)) => reject_watch_port(*port == 0)?,
+            Some(WatchKind::WatchPort(port)) => reject_watch_port(port.is_empty())?,
             None => {}
         }
         weights.push(member.weight);
@@ -362,19 +360,19 @@ fn check_set(
     let calls = set.action_profile_actions.iter().zip(weights).map(|(it, weight)| {
         #[allow(deprecated)] // as above
         match &it.watch_kind {
-            Some(ActionWatch::Watch(port)) => no_watch(*port == 0)?,
-            Some(ActionWatch::WatchPort(port)) => no_watch(port.is_empty())?,
+            Some(ActionWatch::Watch(port)) => reject_watch_port(*port == 0)?,
+            Some(ActionWatch::WatchPort(port)) => reject_watch_port(port.is_empty())?,
             None => {}
         }
         let action =
             it.action.as_ref().ok_or_else(|| ControlError::invalid("an action of the set is missing"))?;
-        Ok((to_call(index, &table.action_refs, action, Use::Entry)?, weight))
+        Ok((to_call(index, &table.action_refs, action, ActionScope::Entry)?, weight))
     });
     calls.collect()
 }
 
 /// The switch does not know which ports are up.
-fn no_watch(unset: bool) -> Result<(), ControlError> {
+fn reject_watch_port(unset: bool) -> Result<(), ControlError> {
     match unset {
         true => Ok(()),
         false => Err(ControlError::unimplemented("watch ports are not supported, leave them out")),
@@ -397,9 +395,9 @@ fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result
     let sum: i64 = weights.iter().map(|&weight| i64::from(weight)).sum();
     let size = match &info.selector_size_semantics {
         Some(SelectorSizeSemantics::SumOfMembers(of)) => {
-            let most = of.max_member_weight;
-            if let Some(weight) = weights.iter().find(|&&weight| most > 0 && weight > most) {
-                return bad(format!("weight {weight} is above {most}"));
+            let max = of.max_member_weight;
+            if let Some(weight) = weights.iter().find(|&&weight| max > 0 && weight > max) {
+                return bad(format!("weight {weight} is above {max}"));
             }
             weights.len() as i64
         }
@@ -408,9 +406,10 @@ fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result
     if max_size > 0 && size > i64::from(max_size) {
         return bad(format!("the group has size {size}, at most {max_size} is allowed"));
     }
-    if sum > MOST_PLACES as i64 {
-        let message =
-            format!("{name}: the weights of a group add up to {sum}, at most {MOST_PLACES} is supported");
+    if sum > MAX_GROUP_WEIGHT as i64 {
+        let message = format!(
+            "{name}: the weights of a group add up to {sum}, at most {MAX_GROUP_WEIGHT} is supported"
+        );
         return Err(ControlError::new(Code::ResourceExhausted, message));
     }
     Ok(weights.iter().map(|&weight| weight as usize).collect())

@@ -11,7 +11,7 @@ use p4runtime::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketRepl
 use p4runtime::value::from_uint;
 
 /// The most a class of service can be: `standard_metadata.priority` has three bits.
-const MOST_CLASS: u32 = 7;
+const MAX_CLASS_OF_SERVICE: u32 = 7;
 
 impl Control {
     pub(super) fn write_replication(
@@ -33,8 +33,12 @@ impl Control {
         kind: Type,
         group: &MulticastGroupEntry,
     ) -> Result<(), ControlError> {
-        let id = number(group.multicast_group_id, "multicast group")?;
-        exists(kind, switch.multicast_groups().contains_key(&id), format_args!("multicast group {id}"))?;
+        let id = to_u16_id(group.multicast_group_id, "multicast group")?;
+        check_presence(
+            kind,
+            switch.multicast_groups().contains_key(&id),
+            format_args!("multicast group {id}"),
+        )?;
         if kind == Type::Delete {
             switch.delete_multicast_group(id);
             self.multicast.remove(&id);
@@ -77,7 +81,8 @@ impl Control {
     fn multicast_entry(&self, id: u16, replicas: &[Replica]) -> MulticastGroupEntry {
         let written = self.multicast.get(&id);
         let metadata = written.map(|written| written.metadata.clone()).unwrap_or_default();
-        let replicas = as_written(replicas, written.is_some_and(|written| in_old_form(&written.replicas)));
+        let replicas =
+            to_replicas(replicas, written.is_some_and(|written| uses_egress_port(&written.replicas)));
         MulticastGroupEntry { multicast_group_id: id.into(), replicas, metadata }
     }
 
@@ -88,9 +93,9 @@ impl Control {
         entry: &CloneSessionEntry,
     ) -> Result<(), ControlError> {
         let id = write_clone(switch, kind, entry)?;
-        match kind != Type::Delete && in_old_form(&entry.replicas) {
-            true => self.old_clones.insert(id),
-            false => self.old_clones.remove(&id),
+        match kind != Type::Delete && uses_egress_port(&entry.replicas) {
+            true => self.legacy_clone_sessions.insert(id),
+            false => self.legacy_clone_sessions.remove(&id),
         };
         Ok(())
     }
@@ -99,7 +104,7 @@ impl Control {
         let length = session.truncate.and_then(|length| i32::try_from(length).ok());
         CloneSessionEntry {
             session_id: id.into(),
-            replicas: as_written(&session.replicas, self.old_clones.contains(&id)),
+            replicas: to_replicas(&session.replicas, self.legacy_clone_sessions.contains(&id)),
             class_of_service: session.priority.unwrap_or(0).into(),
             packet_length_bytes: length.unwrap_or(0),
         }
@@ -107,15 +112,15 @@ impl Control {
 }
 
 fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Result<u16, ControlError> {
-    let id = number(entry.session_id, "clone session")?;
-    exists(kind, switch.clone_sessions().contains_key(&id), format_args!("clone session {id}"))?;
+    let id = to_u16_id(entry.session_id, "clone session")?;
+    check_presence(kind, switch.clone_sessions().contains_key(&id), format_args!("clone session {id}"))?;
     if kind == Type::Delete {
         switch.delete_clone_session(id);
         return Ok(id);
     }
-    if entry.class_of_service > MOST_CLASS {
+    if entry.class_of_service > MAX_CLASS_OF_SERVICE {
         return Err(ControlError::invalid(format!(
-            "class of service {} is above {MOST_CLASS}",
+            "class of service {} is above {MAX_CLASS_OF_SERVICE}",
             entry.class_of_service
         )));
     }
@@ -134,7 +139,7 @@ fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Re
 }
 
 /// Groups and sessions have numbers of 16 bits in v1model; 0 is the wildcard of reads.
-fn number(id: u32, what: &str) -> Result<u16, ControlError> {
+fn to_u16_id(id: u32, what: &str) -> Result<u16, ControlError> {
     match u16::try_from(id) {
         Ok(0) => Err(ControlError::invalid(format!("{what} 0 means any; number them from 1"))),
         Ok(id) => Ok(id),
@@ -143,7 +148,7 @@ fn number(id: u32, what: &str) -> Result<u16, ControlError> {
 }
 
 /// INSERT needs it absent, everything else needs it there.
-fn exists(kind: Type, there: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
+fn check_presence(kind: Type, there: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
     match (kind, there) {
         (Type::Insert, true) => Err(ControlError::exists(format!("{what} exists"))),
         (Type::Modify | Type::Delete, false) => Err(ControlError::not_found(format!("there is no {what}"))),
@@ -171,12 +176,12 @@ fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
 }
 
 /// Returns whether ports came as numbers, the field of older clients: those read nothing else.
-fn in_old_form(replicas: &[v1::Replica]) -> bool {
+fn uses_egress_port(replicas: &[v1::Replica]) -> bool {
     #[allow(deprecated)]
     replicas.iter().any(|replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_))))
 }
 
-fn as_written(replicas: &[Replica], old_form: bool) -> Vec<v1::Replica> {
+fn to_replicas(replicas: &[Replica], old_form: bool) -> Vec<v1::Replica> {
     let one = |replica: &Replica| {
         #[allow(deprecated)]
         let port_kind = match old_form {

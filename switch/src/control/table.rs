@@ -1,7 +1,7 @@
 //! Table entries and default actions.
 
-use super::action::{Use, to_call};
-use super::cells::{counter_value, meter_rates};
+use super::action::{ActionScope, to_call};
+use super::externs::{counter_value, meter_rates};
 use super::key::{has_priorities, to_key};
 use super::profile::OneShot;
 use super::{Control, ControlError};
@@ -20,14 +20,14 @@ use std::sync::Arc;
 use weir_units::Time;
 
 /// The most metadata that is kept of an entry, bytes: every entry may have some.
-const MOST_METADATA: usize = 4 << 10;
+const MAX_METADATA_LEN: usize = 4 << 10;
 
 /// An entry of a table; no handle: its default action.
-pub type Place = (u32, Option<EntryHandle>);
+pub type EntryRef = (u32, Option<EntryHandle>);
 
 /// The parts of an entry that a controller wrote and the pipeline does not keep.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Extra {
+pub struct EntryExtras {
     pub controller_metadata: u64,
     pub metadata: Vec<u8>,
     pub idle_timeout_ns: i64,
@@ -35,7 +35,7 @@ pub struct Extra {
 }
 
 /// The settings of a write besides the action.
-struct Beside {
+struct EntrySettings {
     counter: Option<CounterValue>,
     /// Set if the table has a direct meter.
     meter: Option<Option<MeterRates>>,
@@ -45,7 +45,7 @@ struct Beside {
 
 /// An entry that is in its table.
 #[derive(Clone, Copy)]
-struct Target {
+struct ResolvedEntry {
     table: u32,
     id: TableId,
     handle: EntryHandle,
@@ -54,7 +54,7 @@ struct Target {
 impl Control {
     /// Returns the P4Info and the pipeline's id of a table.
     pub(super) fn table(&self, id: u32) -> Result<(&Table, TableId), ControlError> {
-        known(&self.index, &self.tables, id)
+        resolve_table(&self.index, &self.tables, id)
     }
 
     /// Returns the entry that a message's match and priority name.
@@ -78,11 +78,11 @@ impl Control {
         entry: &TableEntry,
     ) -> Result<(), ControlError> {
         let index = Arc::clone(&self.index);
-        let (table, id) = known(&index, &self.tables, entry.table_id)?;
+        let (table, id) = resolve_table(&index, &self.tables, entry.table_id)?;
         let name = &table.preamble().name;
-        if entry.metadata.len() > MOST_METADATA {
+        if entry.metadata.len() > MAX_METADATA_LEN {
             let message =
-                format!("metadata of {} bytes, of {MOST_METADATA} that are kept", entry.metadata.len());
+                format!("metadata of {} bytes, of {MAX_METADATA_LEN} that are kept", entry.metadata.len());
             return Err(ControlError::new(Code::ResourceExhausted, message));
         }
         if entry.is_const {
@@ -115,7 +115,7 @@ impl Control {
     ) -> Result<(), ControlError> {
         let key = checked_key(table, entry)?;
         let action = entry.action.as_ref().ok_or_else(|| ControlError::invalid("the entry has no action"))?;
-        let beside = self.beside(switch, table, entry)?;
+        let beside = self.entry_settings(switch, table, entry)?;
         if switch.pipeline().table_find(id, &key, entry.priority)?.is_some() {
             let name = &table.preamble().name;
             return Err(ControlError::exists(format!(
@@ -125,15 +125,15 @@ impl Control {
         let (call, one_shot) = self.table_action(switch, table, action)?;
         let added = switch.pipeline_mut().table_add(id, &key, entry.priority, &call);
         let set = added.and_then(|handle| {
-            let target = Target { table: entry.table_id, id, handle };
-            set_beside(switch, target, beside).inspect_err(|_| {
+            let target = ResolvedEntry { table: entry.table_id, id, handle };
+            apply_settings(switch, target, beside).inspect_err(|_| {
                 // The entry is this call's own, so taking it out again cannot fail.
                 let _ = switch.pipeline_mut().table_delete(id, handle);
             })?;
             Ok(target)
         });
         match set {
-            Ok(target) => self.remember((target.table, Some(target.handle)), entry, one_shot),
+            Ok(target) => self.store_extras((target.table, Some(target.handle)), entry, one_shot),
             Err(error) => {
                 self.drop_one_shot(switch, table.implementation_id, one_shot)?;
                 return Err(error.into());
@@ -144,13 +144,13 @@ impl Control {
 
     fn modify(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
-        let target = Target { table: entry.table_id, id, handle };
+        let target = ResolvedEntry { table: entry.table_id, id, handle };
         let place = (entry.table_id, Some(handle));
-        let beside = self.beside(switch, table, entry)?;
-        let old = self.extras.get(&place).and_then(|extra| extra.one_shot.clone());
+        let beside = self.entry_settings(switch, table, entry)?;
+        let old = self.entry_extras.get(&place).and_then(|extra| extra.one_shot.clone());
         let Some(action) = &entry.action else {
-            set_beside(switch, target, beside)?;
-            self.remember(place, entry, old);
+            apply_settings(switch, target, beside)?;
+            self.store_extras(place, entry, old);
             return Ok(());
         };
         let (call, one_shot) = self.table_action(switch, table, action)?;
@@ -158,37 +158,37 @@ impl Control {
             self.drop_one_shot(switch, table.implementation_id, one_shot)?;
             return Err(error.into());
         }
-        set_beside(switch, target, beside)?;
-        self.remember(place, entry, one_shot);
+        apply_settings(switch, target, beside)?;
+        self.store_extras(place, entry, one_shot);
         self.drop_one_shot(switch, table.implementation_id, old)
     }
 
     fn delete(&mut self, switch: &mut Switch, entry: &TableEntry, table: &Table) -> Result<(), ControlError> {
         let (id, handle) = self.find(switch, entry)?;
         switch.pipeline_mut().table_delete(id, handle)?;
-        let extra = self.keep((entry.table_id, Some(handle)), None);
+        let extra = self.replace_extras((entry.table_id, Some(handle)), None);
         self.drop_one_shot(switch, table.implementation_id, extra.and_then(|extra| extra.one_shot))
     }
 
-    fn remember(&mut self, place: Place, entry: &TableEntry, one_shot: Option<OneShot>) {
+    fn store_extras(&mut self, place: EntryRef, entry: &TableEntry, one_shot: Option<OneShot>) {
         #[allow(deprecated)] // it is to be returned as it came
         let controller_metadata = entry.controller_metadata;
         let (metadata, idle_timeout_ns) = (entry.metadata.clone(), entry.idle_timeout_ns);
-        let extra = Extra { controller_metadata, metadata, idle_timeout_ns, one_shot };
-        self.keep(place, Some(extra).filter(|extra| *extra != Extra::default()));
+        let extra = EntryExtras { controller_metadata, metadata, idle_timeout_ns, one_shot };
+        self.replace_extras(place, Some(extra).filter(|extra| *extra != EntryExtras::default()));
     }
 
     /// Replaces the extra state of an entry (`None` removes it). Returns the previous one.
-    fn keep(&mut self, place: Place, extra: Option<Extra>) -> Option<Extra> {
-        let timed = |extra: &Option<Extra>| {
+    fn replace_extras(&mut self, place: EntryRef, extra: Option<EntryExtras>) -> Option<EntryExtras> {
+        let timed = |extra: &Option<EntryExtras>| {
             usize::from(extra.as_ref().is_some_and(|extra| extra.idle_timeout_ns > 0))
         };
-        self.timed += timed(&extra);
+        self.timeout_entries += timed(&extra);
         let before = match extra {
-            Some(extra) => self.extras.insert(place, extra),
-            None => self.extras.remove(&place),
+            Some(extra) => self.entry_extras.insert(place, extra),
+            None => self.entry_extras.remove(&place),
         };
-        self.timed -= timed(&before);
+        self.timeout_entries -= timed(&before);
         before
     }
 
@@ -222,15 +222,15 @@ impl Control {
         match entry.action.as_ref().map(|action| action.r#type.as_ref()) {
             None => switch.pipeline_mut().table_reset_default(id)?,
             Some(Some(ActionType::Action(action))) => {
-                let call = to_call(&self.index, &table.action_refs, action, Use::Default)?;
+                let call = to_call(&self.index, &table.action_refs, action, ActionScope::Default)?;
                 switch.pipeline_mut().table_set_default(id, &call)?;
             }
             Some(_) => return Err(ControlError::invalid("a default action is an action")),
         }
         let place = (entry.table_id, None);
         match entry.action {
-            Some(_) => self.remember(place, entry, None),
-            None => drop(self.keep(place, None)),
+            Some(_) => self.store_extras(place, entry, None),
+            None => drop(self.replace_extras(place, None)),
         }
         Ok(())
     }
@@ -247,7 +247,7 @@ impl Control {
         let profile = table.implementation_id;
         match (action, profile) {
             (ActionType::Action(action), 0) => {
-                Ok((to_call(&self.index, &table.action_refs, action, Use::Entry)?, None))
+                Ok((to_call(&self.index, &table.action_refs, action, ActionScope::Entry)?, None))
             }
             (_, 0) => {
                 Err(ControlError::invalid(format!("table {name} has no action profile, give an action")))
@@ -265,7 +265,12 @@ impl Control {
     }
 
     /// Returns the entry's settings of direct resources and timeout, checked against those of the table.
-    fn beside(&self, switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Beside, ControlError> {
+    fn entry_settings(
+        &self,
+        switch: &Switch,
+        table: &Table,
+        entry: &TableEntry,
+    ) -> Result<EntrySettings, ControlError> {
         let name = &table.preamble().name;
         if entry.meter_counter_data.is_some() {
             return Err(ControlError::unimplemented("meters do not count their colours"));
@@ -282,7 +287,7 @@ impl Control {
             (Some(_), None) => Some(None),
             (Some(meter), Some(config)) => Some(Some(meter_rates(meter.spec.as_ref(), config)?)),
         };
-        Ok(Beside { counter, meter, timeout_ticks: idle_ticks(switch, table, entry)? })
+        Ok(EntrySettings { counter, meter, timeout_ticks: idle_ticks(switch, table, entry)? })
     }
 
     pub(super) fn has_direct_counter(&self, table: &Table) -> bool {
@@ -294,8 +299,12 @@ impl Control {
     }
 }
 
-fn set_beside(switch: &mut Switch, target: Target, beside: Beside) -> Result<(), TableError> {
-    let Target { id, handle, .. } = target;
+fn apply_settings(
+    switch: &mut Switch,
+    target: ResolvedEntry,
+    beside: EntrySettings,
+) -> Result<(), TableError> {
+    let ResolvedEntry { id, handle, .. } = target;
     let pipeline = switch.pipeline_mut();
     if let Some(value) = beside.counter {
         pipeline.direct_counter_write(id, handle, value)?;
@@ -309,7 +318,7 @@ fn set_beside(switch: &mut Switch, target: Target, beside: Beside) -> Result<(),
     Ok(())
 }
 
-fn known<'a>(
+fn resolve_table<'a>(
     index: &'a Index,
     tables: &BTreeMap<u32, TableId>,
     id: u32,
@@ -345,7 +354,7 @@ fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Opti
         return Err(ControlError::invalid("time_since_last_hit cannot be written"));
     }
     /// 213 days, what picoseconds hold: as good as never.
-    const LONGEST_NS: u64 = Time::MAX.as_ns();
+    const MAX_TIMEOUT_NS: u64 = Time::MAX.as_ns();
     let supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
     let ns =
         u64::try_from(entry.idle_timeout_ns).map_err(|_| ControlError::invalid("a negative idle timeout"))?;
@@ -355,6 +364,6 @@ fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Opti
             Err(ControlError::invalid(format!("table {} has no idle timeout", table.preamble().name)))
         }
         (true, 0) => Ok(Some(0)),
-        (true, ns) => Ok(Some(switch.clock().ticks(Time::from_ns(ns.min(LONGEST_NS))).max(1))),
+        (true, ns) => Ok(Some(switch.clock().ticks(Time::from_ns(ns.min(MAX_TIMEOUT_NS))).max(1))),
     }
 }

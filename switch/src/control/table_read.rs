@@ -1,10 +1,10 @@
 //! Reading table entries back, in the form in which they are written (P4Runtime's read-write symmetry).
 
 use super::action::from_call;
-use super::cells::{counter_data, meter_config};
+use super::externs::{counter_data, meter_config};
 use super::key::{from_key, has_priorities, to_key};
-use super::table::Place;
-use super::{Control, ControlError, Part};
+use super::table::EntryRef;
+use super::{Control, ControlError, ReadPage};
 use crate::Switch;
 use crate::pipeline::{self, ActionCall};
 use crate::program::TableId;
@@ -20,7 +20,7 @@ impl Control {
         &self,
         switch: &Switch,
         request: &TableEntry,
-        part: &mut Part,
+        part: &mut ReadPage,
     ) -> Result<Vec<TableEntry>, ControlError> {
         if request.meter_counter_data.is_some() {
             return Err(ControlError::unimplemented("meters do not count their colours"));
@@ -46,7 +46,7 @@ impl Control {
         for table in tables {
             let (_, id) = self.table(table.preamble().id)?;
             match request.is_default_action {
-                true if part.of(1).is_empty() => {}
+                true if part.take_rows(1).is_empty() => {}
                 true => found.extend(self.read_default(switch, table, id)?),
                 false => self.read_table(switch, table, id, request, part, &mut found)?,
             }
@@ -54,7 +54,7 @@ impl Control {
         if found.is_empty() && request.table_id != 0 {
             self.table(request.table_id)?;
         }
-        found.retain(|entry| keeps(request, entry));
+        found.retain(|entry| matches_filter(request, entry));
         Ok(found)
     }
 
@@ -64,7 +64,7 @@ impl Control {
         table: &Table,
         id: TableId,
         request: &TableEntry,
-        part: &mut Part,
+        part: &mut ReadPage,
         found: &mut Vec<TableEntry>,
     ) -> Result<(), ControlError> {
         let has_timeouts = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
@@ -72,7 +72,7 @@ impl Control {
             let name = &table.preamble().name;
             return Err(ControlError::invalid(format!("table {name} has no idle timeout")));
         }
-        for entry in candidates(switch, table, id, request, part)? {
+        for entry in read_candidates(switch, table, id, request, part)? {
             found.push(self.read_entry(switch, table, id, request, &entry)?);
         }
         Ok(())
@@ -126,7 +126,7 @@ impl Control {
             is_const: entry.is_const,
             ..TableEntry::default()
         };
-        self.recall(place, &mut answer);
+        self.fill_extras(place, &mut answer);
         Ok(answer)
     }
 
@@ -144,12 +144,12 @@ impl Control {
             action: Some(self.action(table, place, &call)?),
             ..TableEntry::default()
         };
-        self.recall(place, &mut answer);
+        self.fill_extras(place, &mut answer);
         Ok(Some(answer))
     }
 
-    fn recall(&self, place: Place, answer: &mut TableEntry) {
-        if let Some(extra) = self.extras.get(&place) {
+    fn fill_extras(&self, place: EntryRef, answer: &mut TableEntry) {
+        if let Some(extra) = self.entry_extras.get(&place) {
             #[allow(deprecated)] // as it came
             {
                 answer.controller_metadata = extra.controller_metadata;
@@ -159,9 +159,9 @@ impl Control {
         }
     }
 
-    fn action(&self, table: &Table, place: Place, call: &ActionCall) -> Result<TableAction, ControlError> {
+    fn action(&self, table: &Table, place: EntryRef, call: &ActionCall) -> Result<TableAction, ControlError> {
         let profile = table.implementation_id;
-        let one_shot = self.extras.get(&place).and_then(|extra| extra.one_shot.as_ref());
+        let one_shot = self.entry_extras.get(&place).and_then(|extra| extra.one_shot.as_ref());
         let action = match (one_shot, call) {
             (Some(one_shot), _) => ActionType::ActionProfileActionSet(one_shot.set.clone()),
             (None, ActionCall::Action { name, args }) => {
@@ -179,15 +179,15 @@ impl Control {
 }
 
 /// Returns the entries that may match a request: one, if its whole key is given.
-fn candidates(
+fn read_candidates(
     switch: &Switch,
     table: &Table,
     id: TableId,
     request: &TableEntry,
-    part: &mut Part,
+    part: &mut ReadPage,
 ) -> Result<Vec<pipeline::TableEntry>, ControlError> {
     let pipeline = switch.pipeline();
-    let mut all = || Ok(pipeline.table_entries_in(id, part.of(pipeline.table_rows(id))));
+    let mut all = || Ok(pipeline.table_entries_in(id, part.take_rows(pipeline.table_rows(id))));
     if request.r#match.is_empty() {
         return all();
     }
@@ -195,7 +195,7 @@ fn candidates(
     if has_priorities(table) && request.priority == 0 {
         return all();
     }
-    if part.of(1).is_empty() {
+    if part.take_rows(1).is_empty() {
         return Ok(Vec::new());
     }
     let found = switch.pipeline().table_find(id, &key, request.priority)?;
@@ -208,7 +208,7 @@ fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
 }
 
 /// Returns whether an entry passes the request's filters (P4Runtime section 9.1.8).
-fn keeps(request: &TableEntry, entry: &TableEntry) -> bool {
+fn matches_filter(request: &TableEntry, entry: &TableEntry) -> bool {
     let action = |it: &TableEntry| match it.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         Some(ActionType::Action(action)) => Some(action.action_id),
         _ => None,

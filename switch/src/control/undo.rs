@@ -13,7 +13,11 @@ use p4runtime::p4::v1::{
 impl Control {
     /// Returns the updates that undo `update`, to be asked for before it is applied. An update that would be
     /// refused may be refused here already.
-    pub(super) fn undo_of(&self, switch: &Switch, update: &Update) -> Result<Vec<Update>, ControlError> {
+    pub(super) fn inverse_updates(
+        &self,
+        switch: &Switch,
+        update: &Update,
+    ) -> Result<Vec<Update>, ControlError> {
         let kind = update.r#type();
         let Some(entity) = update.entity.as_ref().and_then(|entity| entity.entity.as_ref()) else {
             return Ok(Vec::new());
@@ -25,9 +29,9 @@ impl Control {
         if let Kind::TableEntry(entry) = entity
             && !entry.is_default_action
         {
-            return Ok(vec![updated(back, Kind::TableEntry(self.entry_as_it_is(switch, entry, kind)?))]);
+            return Ok(vec![updated(back, Kind::TableEntry(self.current_entry(switch, entry, kind)?))]);
         }
-        let mut found = self.read(switch, &Entity { entity: Some(as_it_is(entity)) })?;
+        let mut found = self.read(switch, &Entity { entity: Some(read_request(entity)) })?;
         if let Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_) = entity {
             // A key without fields reads all entries of its table.
             let wanted = self.find(switch, key(entity).unwrap_or(&TableEntry::default()))?;
@@ -48,7 +52,7 @@ impl Control {
         Ok(undo)
     }
 
-    fn entry_as_it_is(
+    fn current_entry(
         &self,
         switch: &Switch,
         entry: &TableEntry,
@@ -81,7 +85,7 @@ fn key(entity: &Kind) -> Option<&TableEntry> {
 }
 
 /// Returns the request that reads what an update changes.
-fn as_it_is(entity: &Kind) -> Kind {
+fn read_request(entity: &Kind) -> Kind {
     match entity {
         Kind::TableEntry(entry) => Kind::TableEntry(TableEntry {
             table_id: entry.table_id,

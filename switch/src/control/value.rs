@@ -9,7 +9,7 @@ use p4runtime::value::{bit_length, to_u64};
 /// # Errors
 ///
 /// The value is empty or does not fit `bits` bits, or the field has a translated type (`bits` is 0).
-pub fn fit(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
+pub fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     let bits = u32::try_from(bits).ok().filter(|&bits| bits > 0);
     let bits =
         bits.ok_or_else(|| ControlError::unimplemented("fields of translated types are not supported"))?;
@@ -48,7 +48,7 @@ pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
 }
 
 /// Returns whether the value has no bit outside the mask; both have the same length.
-pub fn within(value: &[u8], mask: &[u8]) -> bool {
+pub fn is_masked(value: &[u8], mask: &[u8]) -> bool {
     value.iter().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
@@ -82,10 +82,10 @@ mod tests {
 
     #[test]
     fn values_are_checked_by_bits_not_by_length() {
-        assert_eq!(fit(&[0, 0, 1, 0xff], 9).unwrap(), [1, 0xff]);
-        assert_eq!(fit(&[5], 48).unwrap(), [0, 0, 0, 0, 0, 5]);
-        assert_eq!(fit(&[2, 0], 9).unwrap_err().message, "0x0200 does not fit 9 bits");
-        assert_eq!(fit(&[], 9).unwrap_err().message, "the value is an empty byte string");
+        assert_eq!(to_width(&[0, 0, 1, 0xff], 9).unwrap(), [1, 0xff]);
+        assert_eq!(to_width(&[5], 48).unwrap(), [0, 0, 0, 0, 0, 5]);
+        assert_eq!(to_width(&[2, 0], 9).unwrap_err().message, "0x0200 does not fit 9 bits");
+        assert_eq!(to_width(&[], 9).unwrap_err().message, "the value is an empty byte string");
     }
 
     #[test]
@@ -95,7 +95,7 @@ mod tests {
         assert_eq!(prefix_mask(32, 24), [0xff, 0xff, 0xff, 0]);
         assert_eq!(prefix_mask(9, 1), [1, 0]);
         assert_eq!(prefix_mask(12, 5), [0b1111, 0b1000_0000]);
-        assert!(within(&[1, 0], &[1, 0xff]) && !within(&[1, 1], &[1, 0]));
+        assert!(is_masked(&[1, 0], &[1, 0xff]) && !is_masked(&[1, 1], &[1, 0]));
     }
 
     #[test]

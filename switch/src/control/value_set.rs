@@ -1,8 +1,8 @@
 //! Value sets of the parser. A set is written whole; the pipeline keeps its values, this the members as written.
 
-use super::cells::{one, wanted};
+use super::externs::{object_by_id, objects_by_id};
 use super::key::canonicalise;
-use super::value::fit;
+use super::value::to_width;
 use super::{Control, ControlError};
 use crate::Switch;
 use p4runtime::google::rpc::Code;
@@ -23,7 +23,7 @@ impl Control {
         if kind != Type::Modify {
             return Err(ControlError::invalid("a value set can only be modified"));
         }
-        let set = one(&self.index.value_sets, entry.value_set_id)?;
+        let set = object_by_id(&self.index.value_sets, entry.value_set_id)?;
         let name = &set.preamble().name;
         if entry.members.len() as u64 > set.size.max(0) as u64 {
             let message = format!("value set {name} holds {} members, not {}", set.size, entry.members.len());
@@ -53,7 +53,7 @@ impl Control {
         &self,
         request: &ValueSetEntry,
     ) -> Result<Vec<ValueSetEntry>, ControlError> {
-        let found = wanted(&self.index.value_sets, request.value_set_id)?.into_iter().map(|set| {
+        let found = objects_by_id(&self.index.value_sets, request.value_set_id)?.into_iter().map(|set| {
             let value_set_id = set.preamble().id;
             let members = self.value_sets.get(&value_set_id).cloned().unwrap_or_default();
             ValueSetEntry { value_set_id, members }
@@ -82,7 +82,7 @@ fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlErro
         let Some(FieldMatchType::Exact(exact)) = &given.field_match_type else {
             return Err(ControlError::invalid(format!("field {} is matched as EXACT", field.id)));
         };
-        let bytes = fit(&exact.value, field.bitwidth)?;
+        let bytes = to_width(&exact.value, field.bitwidth)?;
         let padding = bytes.len() * 8 - field.bitwidth.unsigned_abs() as usize;
         let all = bytes.iter().flat_map(|byte| (0..8).rev().map(move |bit| byte >> bit & 1));
         bits.extend(all.skip(padding));

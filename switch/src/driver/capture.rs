@@ -57,7 +57,7 @@ impl Capture {
     pub fn flush(&mut self) {
         for file in [&mut self.received, &mut self.sent] {
             if let Some(Err(error)) = file.as_mut().map(PcapWriter::flush) {
-                give_up(file, &error);
+                disable(file, &error);
             }
         }
     }
@@ -68,14 +68,14 @@ fn write(file: &mut Option<PcapWriter>, frame: &[u8]) -> bool {
         None => false,
         Some(Ok(written)) => written,
         Some(Err(error)) => {
-            give_up(file, &error);
+            disable(file, &error);
             false
         }
     }
 }
 
 /// A disk that is full must not stop the switch: the capture ends, and says so once.
-fn give_up(file: &mut Option<PcapWriter>, error: &std::io::Error) {
+fn disable(file: &mut Option<PcapWriter>, error: &std::io::Error) {
     tracing::warn!(%error, "capture ends");
     *file = None;
 }

@@ -1,7 +1,7 @@
 //! The configuration of a data plane.
 
 use super::capture::CaptureConfig;
-use super::wire::Wire;
+use super::port_link::PortLinkConfig;
 use crate::engine::{Clock, SwitchConfig};
 use crate::tm::{MAX_PORT, PortConfig, QueueLimits};
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// The source and sink of a data plane's frames.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub enum Frames {
+pub enum FrameSource {
     /// Network interfaces.
     #[default]
     Interfaces,
@@ -27,7 +27,7 @@ pub enum Frames {
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataplaneConfig {
     /// The source and sink of frames.
-    pub frames: Frames,
+    pub frames: FrameSource,
     /// The unit of the program's timestamps.
     pub clock: Clock,
     /// Strict priorities of each port.
@@ -39,7 +39,7 @@ pub struct DataplaneConfig {
     /// The egress_spec that means drop.
     pub drop_port: u16,
     /// Links at ports, by number: the ports behave like cables.
-    pub wires: BTreeMap<u16, Wire>,
+    pub port_links: BTreeMap<u16, PortLinkConfig>,
     /// Rates of ports without a wire, in bits of frames per second, by number.
     pub port_rates: BTreeMap<u16, Bandwidth>,
     /// The most interfaces.
@@ -58,20 +58,20 @@ impl DataplaneConfig {
     /// BMv2's `--max-port-count` (options_parse.h).
     pub const MAX_PORTS: usize = 512;
     /// 4,096 full frames: 22 ms at 180,000 packets a second, which outlasts a few time slices of others.
-    const LARGEST_RING: usize = 8 << 20;
+    const MAX_RING: usize = 8 << 20;
     /// A quarter of BMv2's libpcap default (2 MiB): enough at the rates that many ports on one machine leave.
-    const SMALLEST_RING: usize = 512 << 10;
+    const MIN_RING: usize = 512 << 10;
     /// Memory for all rings of a switch, in bytes. The kernel cannot swap it.
     const ALL_RINGS: usize = 32 << 20;
 
     /// Memory for each ring of a switch with this many ports.
     pub fn ring_bytes_for(ports: usize) -> usize {
-        (Self::ALL_RINGS / ports.max(1)).clamp(Self::SMALLEST_RING, Self::LARGEST_RING)
+        (Self::ALL_RINGS / ports.max(1)).clamp(Self::MIN_RING, Self::MAX_RING)
     }
 
     /// Returns whether every packet is logged.
     #[inline]
-    pub(super) fn is_watched(&self) -> bool {
+    pub(super) fn is_logged(&self) -> bool {
         self.dump_bytes > 0 || self.trace
     }
 
@@ -96,16 +96,16 @@ impl Default for DataplaneConfig {
     /// As simple_switch starts: microseconds, one queue of 64 packets a port.
     fn default() -> DataplaneConfig {
         DataplaneConfig {
-            frames: Frames::Interfaces,
+            frames: FrameSource::Interfaces,
             clock: Clock::Us,
             priorities: 1,
             limits: QueueLimits::BMV2,
             cpu_port: None,
             drop_port: SwitchConfig::DROP_PORT,
-            wires: BTreeMap::new(),
+            port_links: BTreeMap::new(),
             port_rates: BTreeMap::new(),
             max_ports: Self::MAX_PORTS,
-            ring_bytes: Self::LARGEST_RING,
+            ring_bytes: Self::MAX_RING,
             capture: None,
             dump_bytes: 0,
             trace: false,

@@ -5,13 +5,13 @@
 
 use super::clock::MonotonicClock;
 use super::handle::{DataplaneError, MAX_COMMANDS};
-use super::poll::{Poll, Watched};
+use super::oneshot::{self, Reply};
+use super::poll::{EpollSet, Poll};
 use super::port::Port;
-use super::reply::{self, Reply};
+use super::port_link::{DirectionStatus, Lateness};
 use super::stats::IoDrops;
-use super::wire::{DirectionStatus, Lateness};
 use super::{StartError, capture};
-use crate::link::{LinkChange, LinkDirection, LinkParameters};
+use crate::link::{LinkChange, LinkChannel, LinkParameters};
 use crate::packet::PacketPool;
 use rustix::fd::OwnedFd;
 use std::sync::Arc;
@@ -25,15 +25,15 @@ const RX_BATCH: usize = 32;
 /// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
 const SPIN: Time = Time::from_us(20);
 /// A sleep may end before its deadline by this share of it, so that waiting awake costs a processor no more.
-const EARLY_SHARE: u64 = 8;
+const EARLY_WAKE_DIVISOR: u64 = 8;
 /// The most by which a sleep ends early.
-const EARLIEST: Time = Time::from_us(200);
+const MAX_EARLY_WAKE: Time = Time::from_us(200);
 /// Interval at which a missing interface is looked for, in case the notification of its return is lost.
-const RETRY: Time = Time::from_secs(1);
+const INTERFACE_RETRY_INTERVAL: Time = Time::from_secs(1);
 /// The index of the switch in what wakes the thread: here is none.
-const LINKS: u16 = 0;
+const NO_SWITCH: u16 = 0;
 /// Memory for the frames that wait at each interface.
-const RING: usize = 256 << 10;
+const RING_BYTES: usize = 256 << 10;
 
 /// A link to be emulated.
 #[derive(Clone, Debug, PartialEq)]
@@ -74,7 +74,7 @@ pub trait LinkObserver: Send {
 }
 
 /// Something to do on the emulator's thread.
-type Order = Box<dyn FnOnce(&mut Emulator) + Send>;
+type EmulatorCommand = Box<dyn FnOnce(&mut Emulator) + Send>;
 
 /// Links that are emulated by a thread. Dropping it stops the thread; the interfaces stay.
 #[derive(Debug)]
@@ -86,7 +86,7 @@ pub struct LinkEmulator {
 /// A handle on an emulator, for any thread.
 #[derive(Clone, Debug)]
 pub struct LinkEmulatorHandle {
-    orders: SyncSender<Order>,
+    orders: SyncSender<EmulatorCommand>,
     wake: Arc<OwnedFd>,
 }
 
@@ -147,7 +147,7 @@ impl LinkEmulatorHandle {
     }
 
     fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Emulator) -> R + Send + 'static) -> Reply<R> {
-        let (promise, reply) = reply::channel();
+        let (promise, reply) = oneshot::channel();
         // The order is dropped, and with it the promise, if the thread has ended: the reply says so.
         self.order(move |emulator| promise.answer(Ok::<R, DataplaneError>(job(emulator))));
         reply
@@ -163,7 +163,7 @@ impl LinkEmulatorHandle {
 /// One link: its ends are the ports `2 n` and `2 n + 1`, and `directions[e]` leads away from end `e`.
 struct Link {
     link: EmulatedLink,
-    directions: [LinkDirection; 2],
+    directions: [LinkChannel; 2],
 }
 
 /// The state of the thread.
@@ -171,16 +171,16 @@ struct Emulator {
     clock: MonotonicClock,
     links: Vec<Link>,
     ports: Vec<Port>,
-    watched: Arc<Watched>,
+    watched: Arc<EpollSet>,
     poll: Poll,
     pool: PacketPool,
-    orders: Receiver<Order>,
+    orders: Receiver<EmulatorCommand>,
     observer: Option<Box<dyn LinkObserver>>,
     lateness: Lateness,
     /// The mean delay between the deadline of a sleep and the return from it, over the last sleeps.
-    wakes_late: Time,
+    mean_wake_latency: Time,
     /// The deadline for which it woke early, and waits awake.
-    awake_until: Time,
+    spin_until: Time,
     running: bool,
 }
 
@@ -190,20 +190,20 @@ impl Emulator {
         seed: u64,
         observer: Option<Box<dyn LinkObserver>>,
         poll: Poll,
-        orders: Receiver<Order>,
+        orders: Receiver<EmulatorCommand>,
     ) -> Result<Emulator, StartError> {
         let mut ports = Vec::with_capacity(links.len() * 2);
         for (number, name) in (0..).zip(links.iter().flat_map(|link| &link.ends)) {
-            let port = Port::open(number, name, RING, None).map_err(|error| DataplaneError::Port {
+            let port = Port::open(number, name, RING_BYTES, None).map_err(|error| DataplaneError::Port {
                 port: number,
-                why: format!("interface {name}: {error}"),
+                reason: format!("interface {name}: {error}"),
             })?;
-            poll.watched().watch(LINKS, &port);
+            poll.watched().watch(NO_SWITCH, &port);
             ports.push(port);
         }
         let links = links.into_iter().enumerate().map(|(n, link)| Link {
             link,
-            directions: [0, 1].map(|end| LinkDirection::new(LinkDirection::seed(seed, n, end))),
+            directions: [0, 1].map(|end| LinkChannel::new(LinkChannel::seed(seed, n, end))),
         });
         Ok(Emulator {
             clock: MonotonicClock::start(),
@@ -215,8 +215,8 @@ impl Emulator {
             orders,
             observer,
             lateness: Lateness::default(),
-            wakes_late: Time::ZERO,
-            awake_until: Time::ZERO,
+            mean_wake_latency: Time::ZERO,
+            spin_until: Time::ZERO,
             running: true,
         })
     }
@@ -232,7 +232,7 @@ impl Emulator {
             let received = self.receive();
             let due = self.deliver();
             if !received {
-                self.rest(due);
+                self.sleep_or_spin(due);
             }
         }
     }
@@ -265,10 +265,10 @@ impl Emulator {
         for at in 0..self.ports.len() {
             let Emulator { clock, links, ports, pool, watched, observer, lateness, .. } = self;
             let (direction, port) = (&mut links[at / 2].directions[at % 2], &mut ports[at ^ 1]);
-            while !port.is_stalled {
+            while !port.tx_blocked {
                 let now = clock.now();
                 while port.has_room()
-                    && let Some((arrival, frame)) = direction.arrived(now)
+                    && let Some((arrival, frame)) = direction.pop_arrived(now)
                 {
                     if let Some(observer) = observer {
                         observer.delivered(now, port.number, frame.bytes());
@@ -280,10 +280,10 @@ impl Emulator {
                     break;
                 }
                 if !port.flush(pool) {
-                    watched.add_sender(LINKS, port);
+                    watched.watch_writable(NO_SWITCH, port);
                 }
             }
-            if !port.is_stalled {
+            if !port.tx_blocked {
                 due = due.min(direction.next_arrival().unwrap_or(Time::MAX));
             }
         }
@@ -291,37 +291,37 @@ impl Emulator {
     }
 
     /// Sleeps until a frame comes or is due, or stays awake if that is soon.
-    fn rest(&mut self, due: Time) {
+    fn sleep_or_spin(&mut self, due: Time) {
         let now = self.clock.now();
         let mut wait = due.saturating_sub(now);
-        if wait < SPIN || (now < self.awake_until && due <= self.awake_until) {
+        if wait < SPIN || (now < self.spin_until && due <= self.spin_until) {
             return std::hint::spin_loop();
         }
-        let early = self.wakes_late.min(wait / EARLY_SHARE);
+        let early = self.mean_wake_latency.min(wait / EARLY_WAKE_DIVISOR);
         wait = wait.saturating_sub(early);
         if self.ports.iter().any(Port::is_absent) {
-            wait = wait.min(RETRY);
+            wait = wait.min(INTERFACE_RETRY_INTERVAL);
             self.poll.woken.links = true;
         }
-        self.poll.wait((due < Time::MAX || wait <= RETRY).then_some(wait));
+        self.poll.wait((due < Time::MAX || wait <= INTERFACE_RETRY_INTERVAL).then_some(wait));
         // Something else may have woken it before: then there is more to sleep.
-        self.awake_until = Time::ZERO;
+        self.spin_until = Time::ZERO;
         if let Some(late) = self.clock.now().checked_sub(now + wait) {
-            self.wakes_late = (self.wakes_late * 7 + late.min(EARLIEST)) / 8;
-            self.awake_until = due;
+            self.mean_wake_latency = (self.mean_wake_latency * 7 + late.min(MAX_EARLY_WAKE)) / 8;
+            self.spin_until = due;
         }
         while let Some((_, number)) = self.poll.woken.writable.pop() {
             let Some(port) = self.ports.get_mut(usize::from(number)) else { continue };
-            self.watched.remove_sender(port);
+            self.watched.unwatch_writable(port);
             if !port.flush(&mut self.pool) {
-                self.watched.add_sender(LINKS, port);
+                self.watched.watch_writable(NO_SWITCH, port);
             }
         }
         if std::mem::take(&mut self.poll.woken.links) {
             for port in &mut self.ports {
-                port.is_stalled = false;
+                port.tx_blocked = false;
                 if port.refresh() {
-                    self.watched.watch(LINKS, port);
+                    self.watched.watch(NO_SWITCH, port);
                 }
             }
         }
@@ -334,20 +334,20 @@ impl Emulator {
         for Link { link, directions } in self.links.iter_mut().filter(|it| names.contains(&it.link.name)) {
             link.parameters = change.apply(link.parameters);
             if !link.parameters.up {
-                directions.iter_mut().for_each(|direction| direction.cut(&mut self.pool));
+                directions.iter_mut().for_each(|direction| direction.drop_in_flight(&mut self.pool));
             }
         }
         true
     }
 
     fn stats(&mut self) -> LinkEmulatorStats {
-        self.ports.iter_mut().for_each(Port::settle);
+        self.ports.iter_mut().for_each(Port::sync_counters);
         let links = self.links.iter().enumerate().map(|(n, Link { link, directions })| LinkStatus {
             link: link.clone(),
             directions: [0, 1].map(|end| DirectionStatus {
                 counters: directions[end].counters().clone(),
                 in_flight: directions[end].in_flight(),
-                interfaces: at_interfaces(&self.ports[2 * n + end], &self.ports[2 * n + (end ^ 1)]),
+                interfaces: interface_drops(&self.ports[2 * n + end], &self.ports[2 * n + (end ^ 1)]),
             }),
         });
         let links = links.collect();
@@ -358,7 +358,7 @@ impl Emulator {
 }
 
 /// Returns the frames that a direction lost at its two interfaces.
-fn at_interfaces(from: &Port, to: &Port) -> IoDrops {
+fn interface_drops(from: &Port, to: &Port) -> IoDrops {
     let mut lost = from.counters.dropped.of_reception();
     lost.add_all(&to.counters.dropped.of_sending());
     lost

@@ -14,8 +14,8 @@ use super::clock::MonotonicClock;
 use super::handle::Command;
 use super::poll::Poll;
 use super::port::Port;
-use super::runtime::{RX_BATCH, Runtime};
-use super::timers::{Act, Timer, Timers};
+use super::switch_runtime::{RX_BATCH, Runtime};
+use super::timers::{Timer, TimerKind, Timers};
 use std::sync::Arc;
 use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
@@ -29,7 +29,7 @@ const ROUNDS_BETWEEN_POLLS: u32 = 64;
 /// few enough for rings and commands to have their turn.
 const TIMER_BATCH: u32 = 4096;
 /// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
-const SPIN: Time = Time::from_us(20);
+const SPIN_THRESHOLD: Time = Time::from_us(20);
 /// Interval at which a missing interface is looked for, in case the notification of its return is lost.
 const RETRY: Time = Time::from_secs(1);
 
@@ -38,9 +38,9 @@ pub(super) struct EventLoop {
     poll: Poll,
     switches: Vec<Runtime>,
     commands: Vec<Receiver<Command>>,
-    posted: Arc<AtomicU64>,
-    /// The value of `posted` when the commands were last run.
-    seen: u64,
+    commands_posted: Arc<AtomicU64>,
+    /// The value of `commands_posted` when the commands were last run.
+    commands_seen: u64,
     timers: Timers,
     /// The ports that frames come by from outside: index of the switch, and of the port in it.
     external: Vec<(u16, u16)>,
@@ -54,10 +54,20 @@ impl EventLoop {
         poll: Poll,
         switches: Vec<Runtime>,
         commands: Vec<Receiver<Command>>,
-        posted: Arc<AtomicU64>,
+        commands_posted: Arc<AtomicU64>,
     ) -> EventLoop {
         let timers = Timers::default();
-        EventLoop { clock, poll, switches, commands, posted, seen: 0, timers, external: Vec::new(), first: 0 }
+        EventLoop {
+            clock,
+            poll,
+            switches,
+            commands,
+            commands_posted,
+            commands_seen: 0,
+            timers,
+            external: Vec::new(),
+            first: 0,
+        }
     }
 
     /// Forwards until told to stop; returns the switches.
@@ -72,24 +82,24 @@ impl EventLoop {
             }
             worked |= self.receive_round();
             rounds += 1;
-            if !worked && self.rest() {
+            if !worked && self.sleep_or_spin() {
                 rounds = 0;
             } else if rounds >= ROUNDS_BETWEEN_POLLS {
                 self.poll(Some(Time::ZERO));
                 rounds = 0;
             }
         }
-        self.switches.iter_mut().flat_map(|switch| &mut switch.ports).for_each(Port::settle);
+        self.switches.iter_mut().flat_map(|switch| &mut switch.ports).for_each(Port::sync_counters);
         self.switches
     }
 
     /// Runs what was asked for, and what follows from it. `true` if there was anything.
     fn run_commands(&mut self) -> bool {
-        let posted = self.posted.load(Ordering::Acquire);
-        if posted == self.seen {
+        let posted = self.commands_posted.load(Ordering::Acquire);
+        if posted == self.commands_seen {
             return false;
         }
-        self.seen = posted;
+        self.commands_seen = posted;
         for (switch, commands) in self.switches.iter_mut().zip(&self.commands) {
             let mut ran = 0;
             while let Ok(command) = commands.try_recv() {
@@ -97,23 +107,23 @@ impl EventLoop {
                 ran += 1;
                 if ran == COMMAND_BATCH {
                     // There may be more.
-                    self.seen = posted.wrapping_sub(1);
+                    self.commands_seen = posted.wrapping_sub(1);
                     break;
                 }
             }
             if ran > 0 {
-                switch.tick();
+                switch.sync_time();
                 switch.transmit_ready(&mut self.timers);
             }
         }
         if self.switches.iter_mut().fold(false, |any, it| std::mem::take(&mut it.ports_changed) | any) {
-            self.relink();
+            self.rebuild_port_lists();
         }
         true
     }
 
     /// Ports were added or removed, or links plugged in or pulled.
-    fn relink(&mut self) {
+    fn rebuild_port_lists(&mut self) {
         self.external.clear();
         for index in 0..self.switches.len() {
             let external = self.switches[index].ports.iter().enumerate();
@@ -164,13 +174,15 @@ impl EventLoop {
             }
             let Some(timer) = self.timers.pop(now) else { return ran > 0 };
             match timer.act {
-                Act::Depart => {
+                TimerKind::TransmitReady => {
                     let switch = &mut self.switches[usize::from(timer.switch)];
                     switch.resume(timer, now);
                     switch.transmit_ready(&mut self.timers);
                 }
-                Act::Land => self.land(timer, now),
-                Act::Enter => self.switches[usize::from(timer.switch)].enter(timer, now, &mut self.timers),
+                TimerKind::LinkArrival => self.deliver_link(timer, now),
+                TimerKind::IngressLinkArrival => {
+                    self.switches[usize::from(timer.switch)].receive_from_link(timer, now, &mut self.timers)
+                }
             }
             match self.timers.next() {
                 Some(at) => next = at,
@@ -181,31 +193,32 @@ impl EventLoop {
     }
 
     /// Brings frames from a link to where it ends.
-    fn land(&mut self, timer: Timer, now: Time) {
+    fn deliver_link(&mut self, timer: Timer, now: Time) {
         let from = usize::from(timer.switch);
         let Some(port) = self.switches[from].port(timer.port) else { return };
-        if port.in_flight.as_mut().is_some_and(|cable| !cable.arrived(timer.at)) {
+        if port.in_flight.as_mut().is_some_and(|cable| !cable.timer_fired(timer.at)) {
             return;
         }
         match port.peer() {
-            Some((to, port)) => self.hand_over(from, timer.port, (usize::from(to), port), now),
-            None => self.switches[from].land(timer.port, now),
+            Some((to, port)) => self.forward_internal(from, timer.port, (usize::from(to), port), now),
+            None => self.switches[from].flush_link(timer.port, now),
         }
-        self.switches[from].await_arrival(timer.port, &mut self.timers);
+        self.switches[from].arm_link_timer(timer.port, &mut self.timers);
     }
 
     /// Gives what has reached the end of an inner link to the switch there.
-    fn hand_over(&mut self, from: usize, port: u16, (to, port_there): (usize, u16), now: Time) {
+    fn forward_internal(&mut self, from: usize, port: u16, (to, port_there): (usize, u16), now: Time) {
         for _ in 0..RX_BATCH {
             let sender = &mut self.switches[from];
-            let at = sender.index[usize::from(port)];
-            let Some((at, packet)) = sender.ports[usize::from(at)].arrive(now, &mut sender.out.pool) else {
+            let at = sender.port_index[usize::from(port)];
+            let Some((at, packet)) = sender.ports[usize::from(at)].pop_arrived(now, &mut sender.out.pool)
+            else {
                 return;
             };
             let receiver = &mut self.switches[to];
             // Boxes would gather where frames leave the fabric.
             let spare = (!receiver.out.pool.is_empty()).then(|| receiver.out.pool.get());
-            receiver.arrive(at, now, port_there, packet);
+            receiver.deliver(at, now, port_there, packet);
             receiver.transmit_ready(&mut self.timers);
             if let Some(spare) = spare {
                 self.switches[from].out.pool.put(spare);
@@ -214,10 +227,10 @@ impl EventLoop {
     }
 
     /// Sleeps until an event, or spins for a deadline that is near. Returns whether it slept.
-    fn rest(&mut self) -> bool {
+    fn sleep_or_spin(&mut self) -> bool {
         let due = self.timers.next().unwrap_or(Time::MAX);
         let now = self.clock.now();
-        if due.saturating_sub(now) < SPIN {
+        if due.saturating_sub(now) < SPIN_THRESHOLD {
             std::hint::spin_loop();
             return false;
         }

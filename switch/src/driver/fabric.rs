@@ -6,8 +6,8 @@ use super::config::DataplaneConfig;
 use super::event_loop::EventLoop;
 use super::handle::{DataplaneHandle, MAX_COMMANDS};
 use super::poll::Poll;
-use super::runtime::Runtime;
 use super::stats::DataplaneStats;
+use super::switch_runtime::Runtime;
 use crate::engine::Switch;
 use std::sync::Arc;
 use std::sync::atomic::AtomicU64;
@@ -15,7 +15,7 @@ use std::sync::mpsc::sync_channel;
 use std::thread::JoinHandle;
 
 /// A switch of a fabric.
-pub struct Member {
+pub struct FabricMember {
     /// Its configuration. Every port in [`Self::inner`] has its rate and delay in
     /// [`wires`](DataplaneConfig::wires).
     pub config: DataplaneConfig,
@@ -24,12 +24,12 @@ pub struct Member {
     /// Ports on interfaces.
     pub ports: Vec<(u16, String)>,
     /// Ports on links to other switches of the fabric.
-    pub inner: Vec<InnerPort>,
+    pub inner: Vec<FabricPort>,
 }
 
 /// One end of a link between two switches of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct InnerPort {
+pub struct FabricPort {
     /// Its number.
     pub port: u16,
     /// Its name, where an interface would have one.
@@ -56,18 +56,18 @@ impl FabricDataplane {
     /// # Errors
     ///
     /// A port cannot be attached, or the thread or its sockets cannot be created.
-    pub fn start(members: Vec<Member>) -> Result<FabricDataplane, StartError> {
+    pub fn start(members: Vec<FabricMember>) -> Result<FabricDataplane, StartError> {
         let ends = members.iter().flat_map(|member| &member.inner).map(|inner| usize::from(inner.to.0));
         assert!(!members.is_empty() && ends.max() < Some(members.len()), "links lead to switches");
         let (poll, clock, posted) = (Poll::new()?, MonotonicClock::start(), Arc::new(AtomicU64::new(0)));
         let (mut handles, mut commands, mut begun) = (Vec::new(), Vec::new(), Vec::new());
         let mut configs = Vec::new();
-        for Member { config, switch, ports, inner } in members {
+        for FabricMember { config, switch, ports, inner } in members {
             let (sender, receiver) = sync_channel(MAX_COMMANDS);
             let cpu_port = config.cpu_port;
             let handle =
                 DataplaneHandle { commands: sender, posted: posted.clone(), wake: poll.wake(), cpu_port };
-            begun.push(handle.begin(switch, ports, inner));
+            begun.push(handle.attach_all(switch, ports, inner));
             handles.push(handle);
             commands.push(receiver);
             configs.push(config);

@@ -1,11 +1,11 @@
 //! Handles, by which other threads control the data plane.
 
-use super::fabric::InnerPort;
-use super::notice::{Delivery, Notice};
-use super::reply::{self, Reply};
-use super::runtime::Runtime;
+use super::event::{DataplaneEvent, Delivery};
+use super::fabric::FabricPort;
+use super::oneshot::{self, Reply};
+use super::port_link::SwitchLinks;
 use super::stats::DataplaneStats;
-use super::wire::SwitchLinks;
+use super::switch_runtime::Runtime;
 use crate::engine::{Switch, SwitchConfig};
 use crate::link::LinkChange;
 use crate::tm::{QueueLimits, Rate};
@@ -42,12 +42,12 @@ pub enum DataplaneError {
     #[error("too many packets wait for the data plane; send slower")]
     Busy,
     /// The port cannot be added or removed.
-    #[error("port {port}: {why}")]
+    #[error("port {port}: {reason}")]
     Port {
         /// Its number.
         port: u16,
         /// The reason.
-        why: String,
+        reason: String,
     },
 }
 
@@ -88,7 +88,7 @@ impl DataplaneHandle {
         &self,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
     ) -> Reply<R> {
-        self.ask(|runtime| {
+        self.submit(|runtime| {
             let now = runtime.now();
             runtime.switch().map(|switch| operation(switch, now))
         })
@@ -96,7 +96,7 @@ impl DataplaneHandle {
 
     /// Returns the clock, ports, CPU port and queue limits of a switch of this data plane.
     pub fn switch_config(&self) -> Reply<SwitchConfig> {
-        self.ask(|runtime| Ok(runtime.switch_config()))
+        self.submit(|runtime| Ok(runtime.switch_config()))
     }
 
     /// Replaces the present switch by another one, and returns the old one with its queued frames, which are
@@ -104,19 +104,19 @@ impl DataplaneHandle {
     /// is processed with incomplete tables. Rates and limits set by [`Self::set_rate`],
     /// [`Self::set_queue_rates`] and [`Self::set_queue_limits`] carry over.
     pub fn install(&self, switch: Box<Switch>) -> Reply<Option<Box<Switch>>> {
-        self.ask(|runtime| Ok(runtime.install(switch)))
+        self.submit(|runtime| Ok(runtime.install(switch)))
     }
 
     /// Sets the rate of a port, or of one of its queues; it holds for later programs too. `false`: no such
     /// port or queue.
     pub fn set_rate(&self, port: u16, priority: Option<u8>, rate: Rate) -> Reply<bool> {
-        self.ask(move |runtime| Ok(runtime.set_rate(port, priority, rate)))
+        self.submit(move |runtime| Ok(runtime.set_rate(port, priority, rate)))
     }
 
     /// Sets the rate of each queue of a port, or of all ports, or of those of one priority, as BMv2 does; it
     /// holds for later programs too. `false`: no such port or priority.
     pub fn set_queue_rates(&self, port: Option<u16>, priority: Option<u8>, rate: Rate) -> Reply<bool> {
-        self.ask(move |runtime| {
+        self.submit(move |runtime| {
             Ok(runtime.for_queues(port, priority, |runtime, port, priority| {
                 runtime.set_rate(port, Some(priority), rate);
             }))
@@ -131,7 +131,7 @@ impl DataplaneHandle {
         priority: Option<u8>,
         limits: QueueLimits,
     ) -> Reply<bool> {
-        self.ask(move |runtime| {
+        self.submit(move |runtime| {
             Ok(runtime.for_queues(port, priority, |runtime, port, priority| {
                 runtime.set_limits(port, priority, limits);
             }))
@@ -141,38 +141,41 @@ impl DataplaneHandle {
     /// Attaches an interface, which must be there, as a port.
     pub fn add_port(&self, port: u16, interface: impl Into<String>) -> Reply<()> {
         let interface = interface.into();
-        self.ask(move |runtime| runtime.add_port(port, &interface))
+        self.submit(move |runtime| runtime.add_port(port, &interface))
     }
 
     /// Detaches a port's interface. Packets that wait for the port, and later ones for it, are dropped and counted.
     pub fn remove_port(&self, port: u16) -> Reply<()> {
-        self.ask(move |runtime| runtime.remove_port(port))
+        self.submit(move |runtime| runtime.remove_port(port))
     }
 
     /// Returns all counts, and the state of each port.
     pub fn stats(&self) -> Reply<DataplaneStats> {
-        self.ask(|runtime| Ok(runtime.stats()))
+        self.submit(|runtime| Ok(runtime.stats()))
     }
 
     /// Returns the state of the links at the ports that have one ([`DataplaneConfig::wires`](super::DataplaneConfig::wires)).
     pub fn links(&self) -> Reply<SwitchLinks> {
-        self.ask(|runtime| Ok(runtime.links()))
+        self.submit(|runtime| Ok(runtime.links()))
     }
 
     /// Changes the links at these ports: frames that the switch sends, and those that come from an interface. Frames
     /// that come from another switch are changed there.
     pub fn change_links(&self, ports: Vec<u16>, change: LinkChange) -> Reply<()> {
-        self.ask(move |runtime| {
+        self.submit(move |runtime| {
             runtime.change_links(&ports, change);
             Ok(())
         })
     }
 
-    /// Calls `subscriber` with every [`Notice`] from now on, on the data-plane thread: it must not block, nor
+    /// Calls `subscriber` with every [`DataplaneEvent`] from now on, on the data-plane thread: it must not block, nor
     /// wait for a reply of this handle. It copies what it wants into a bounded channel, says
     /// [`Delivery::Full`] if there is no room, and [`Delivery::Gone`] when it wants no more.
-    pub fn subscribe(&self, subscriber: impl FnMut(Notice<'_>) -> Delivery + Send + 'static) -> Reply<()> {
-        self.ask(move |runtime| {
+    pub fn subscribe(
+        &self,
+        subscriber: impl FnMut(DataplaneEvent<'_>) -> Delivery + Send + 'static,
+    ) -> Reply<()> {
+        self.submit(move |runtime| {
             runtime.subscribe(Box::new(subscriber));
             Ok(())
         })
@@ -195,13 +198,13 @@ impl DataplaneHandle {
     }
 
     /// Puts in a switch and attaches ports, in one command.
-    pub(super) fn begin(
+    pub(super) fn attach_all(
         &self,
         switch: Option<Box<Switch>>,
         ports: Vec<(u16, String)>,
-        inner: Vec<InnerPort>,
+        inner: Vec<FabricPort>,
     ) -> Reply<()> {
-        self.ask(move |runtime| {
+        self.submit(move |runtime| {
             switch.and_then(|switch| runtime.install(switch));
             ports.iter().try_for_each(|(port, interface)| runtime.add_port(*port, interface))?;
             inner.iter().try_for_each(|port| runtime.add_inner_port(port))
@@ -215,11 +218,11 @@ impl DataplaneHandle {
         self.wake();
     }
 
-    fn ask<R: Send + 'static>(
+    fn submit<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Runtime) -> Result<R, DataplaneError> + Send + 'static,
     ) -> Reply<R> {
-        let (promise, reply) = reply::channel();
+        let (promise, reply) = oneshot::channel();
         let command: Command = Box::new(move |runtime| {
             // A bug in control code must not end forwarding.
             let answer = catch_unwind(AssertUnwindSafe(|| operation(runtime)));

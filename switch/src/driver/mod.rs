@@ -24,36 +24,36 @@
 pub mod af_packet;
 mod capture;
 mod clock;
+mod commands;
 mod config;
-mod control;
 mod emulator;
+mod event;
 mod event_loop;
 mod fabric;
 mod handle;
-mod notice;
+mod oneshot;
+mod packet_log;
 mod pcap;
 mod poll;
 mod port;
+mod port_link;
 mod replay;
-mod reply;
-mod runtime;
 mod stats;
+mod switch_runtime;
 mod timers;
-mod watch;
-mod wire;
 
 pub use capture::CaptureConfig;
-pub use config::{DataplaneConfig, Frames};
+pub use config::{DataplaneConfig, FrameSource};
 pub use emulator::{
     EmulatedLink, LinkEmulator, LinkEmulatorHandle, LinkEmulatorStats, LinkObserver, LinkStatus,
 };
-pub use fabric::{FabricDataplane, InnerPort, Member};
+pub use event::{DataplaneEvent, Delivery};
+pub use fabric::{FabricDataplane, FabricMember, FabricPort};
 pub use handle::{DataplaneError, DataplaneHandle};
-pub use notice::{Delivery, Notice};
+pub use oneshot::Reply;
 pub use pcap::{PcapError, PcapReader, PcapWriter};
-pub use reply::Reply;
+pub use port_link::{DirectionStatus, PortLink, PortLinkConfig, SwitchLinks};
 pub use stats::{DataplaneStats, IoDrop, IoDrops, PortCounters, PortStatus};
-pub use wire::{DirectionStatus, PortLink, SwitchLinks, Wire};
 
 use crate::engine::Switch;
 use std::io;
@@ -86,7 +86,7 @@ impl Dataplane {
         switch: Option<Box<Switch>>,
         ports: &[(u16, String)],
     ) -> Result<Dataplane, StartError> {
-        let member = Member { config, switch, ports: ports.to_vec(), inner: Vec::new() };
+        let member = FabricMember { config, switch, ports: ports.to_vec(), inner: Vec::new() };
         FabricDataplane::start(vec![member]).map(Dataplane)
     }
 

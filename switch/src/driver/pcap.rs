@@ -96,7 +96,7 @@ impl PcapReader {
         while have < RECORD_HEADER {
             match self.file.read(&mut header[have..]) {
                 Ok(0) if have == 0 => return Ok(None),
-                Ok(0) => return Err(self.broken("is cut off")),
+                Ok(0) => return Err(self.malformed("is cut off")),
                 Ok(more) => have += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => return Err(PcapError::Io { path: self.path.clone(), source }),
@@ -109,14 +109,16 @@ impl PcapReader {
         };
         let (seconds, fraction, kept, len) = (word(0), word(4), word(8), word(12));
         if kept > MAX_FRAME {
-            return Err(self.broken("is longer than any frame"));
+            return Err(self.malformed("is longer than any frame"));
         }
         if kept != len {
-            return Err(self.broken("holds only a part of its frame; capture whole frames (tcpdump -s 0)"));
+            return Err(self.malformed("holds only a part of its frame; capture whole frames (tcpdump -s 0)"));
         }
         frame.resize(kept as usize, 0);
         match self.file.read_exact(frame) {
-            Err(error) if error.kind() == ErrorKind::UnexpectedEof => return Err(self.broken("is cut off")),
+            Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
+                return Err(self.malformed("is cut off"));
+            }
             other => other.map_err(|source| PcapError::Io { path: self.path.clone(), source })?,
         }
         let fraction = u64::from(fraction);
@@ -125,7 +127,7 @@ impl PcapReader {
         Ok(Some(Duration::from_secs(u64::from(seconds)) + fraction))
     }
 
-    fn broken(&self, what: &'static str) -> PcapError {
+    fn malformed(&self, what: &'static str) -> PcapError {
         PcapError::Record { path: self.path.clone(), record: self.record.max(1), what }
     }
 }
@@ -135,7 +137,7 @@ impl PcapReader {
 pub struct PcapWriter {
     file: BufWriter<File>,
     /// Bytes that may still be written.
-    room: u64,
+    bytes_left: u64,
     dirty: bool,
 }
 
@@ -156,7 +158,7 @@ impl PcapWriter {
         header.extend(ETHERNET.to_le_bytes());
         let mut file = BufWriter::new(File::create(path).map_err(fail)?);
         file.write_all(&header).and_then(|()| file.flush()).map_err(fail)?;
-        Ok(PcapWriter { file, room: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
+        Ok(PcapWriter { file, bytes_left: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
     }
 
     /// Writes a frame seen at `time` since 1970. Returns false if the frame, or an earlier one, does not fit the
@@ -167,12 +169,12 @@ impl PcapWriter {
     /// The file cannot be written.
     pub fn write(&mut self, time: Duration, frame: &[u8]) -> io::Result<bool> {
         let size = (RECORD_HEADER + frame.len()) as u64;
-        if size > self.room {
+        if size > self.bytes_left {
             // So that a shorter one behind it is not written: the file shows a whole beginning.
-            self.room = 0;
+            self.bytes_left = 0;
             return Ok(false);
         }
-        self.room -= size;
+        self.bytes_left -= size;
         self.dirty = true;
         let len = (frame.len() as u32).to_le_bytes();
         self.file.write_all(&(time.as_secs() as u32).to_le_bytes())?;

@@ -26,7 +26,7 @@ const NANOS: u64 = 1_000_000_000;
 
 /// The events that woke the data plane, apart from frames.
 #[derive(Debug, Default)]
-pub(super) struct Woken {
+pub(super) struct WakeEvents {
     /// Interfaces changed, or one has an error.
     pub links: bool,
     /// Ports that can send again, each with the index of its switch.
@@ -35,20 +35,20 @@ pub(super) struct Woken {
 
 /// The sockets that wake a data plane.
 #[derive(Debug)]
-pub(super) struct Watched(OwnedFd);
+pub(super) struct EpollSet(OwnedFd);
 
 pub(super) struct Poll {
-    watched: Arc<Watched>,
+    watched: Arc<EpollSet>,
     wake: Arc<OwnedFd>,
     links: OwnedFd,
     /// Ends a sleep to the nanosecond; epoll's own timeout is whole milliseconds before Linux 5.11.
     timer: OwnedFd,
     /// The timer was set, and may have gone off.
     is_armed: bool,
-    pub woken: Woken,
+    pub woken: WakeEvents,
 }
 
-impl Watched {
+impl EpollSet {
     /// Wakes when a port has a frame, or an error.
     pub fn watch(&self, switch: u16, port: &Port) {
         let Some((receiver, _)) = port.sockets() else { return };
@@ -59,7 +59,7 @@ impl Watched {
     }
 
     /// Wakes once when a port's socket can send again.
-    pub fn add_sender(&self, switch: u16, port: &Port) {
+    pub fn watch_writable(&self, switch: u16, port: &Port) {
         let Some((_, sender)) = port.sockets() else { return };
         let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE);
         // It can only fail if the socket waits there already.
@@ -67,7 +67,7 @@ impl Watched {
     }
 
     /// No longer wakes for this port's socket.
-    pub fn remove_sender(&self, port: &Port) {
+    pub fn unwatch_writable(&self, port: &Port) {
         if let Some((_, sender)) = port.sockets() {
             // It may never have been added.
             let _ = epoll::delete(&self.0, sender);
@@ -93,17 +93,17 @@ impl Poll {
             timerfd_create(TimerfdClockId::Monotonic, TimerfdFlags::CLOEXEC | TimerfdFlags::NONBLOCK)?;
         epoll::add(&epoll, &timer, epoll::EventData::new_u64(TIMER), epoll::EventFlags::IN)?;
         Ok(Poll {
-            watched: Arc::new(Watched(epoll)),
+            watched: Arc::new(EpollSet(epoll)),
             wake,
             links,
             timer,
             is_armed: false,
-            woken: Woken::default(),
+            woken: WakeEvents::default(),
         })
     }
 
     /// Returns the sockets, to which each switch adds its ports'.
-    pub fn watched(&self) -> Arc<Watched> {
+    pub fn watched(&self) -> Arc<EpollSet> {
         self.watched.clone()
     }
 

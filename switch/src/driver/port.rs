@@ -3,8 +3,8 @@
 use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
 use super::pcap::PcapWriter;
+use super::port_link::{InFlight, Lateness, PortLink, PortLinkConfig, direction};
 use super::stats::{IoDrop, PortCounters};
-use super::wire::{InFlight, Lateness, PortLink, Wire, direction};
 use crate::packet::{Packet, PacketPool};
 use rustix::fd::{AsFd, BorrowedFd};
 use rustix::io::Errno;
@@ -14,18 +14,18 @@ use std::time::Duration;
 use weir_units::Time;
 
 /// The source and sink of a port's frames.
-enum Medium {
+enum PortBackend {
     /// A network interface, and its sockets while it is there.
     Interface(Option<Sockets>),
     /// A file that records sent frames. Received ones come from [`super::replay::Replay`].
     File(PcapWriter),
     /// A link to a switch of the same data plane.
-    Inner(Inner),
+    Inner(InternalLink),
 }
 
 /// One end of a link between two switches of a data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-struct Inner {
+struct InternalLink {
     /// Index of the switch at the other end, and its port.
     to: (u16, u16),
     /// Plugged in at this end, and at the other.
@@ -50,21 +50,21 @@ pub(super) struct Port {
     pub in_flight: Option<InFlight>,
     /// Frames that travel from the interface to the switch, likewise.
     pub incoming: Option<InFlight>,
-    medium: Medium,
+    medium: PortBackend,
     ring_bytes: usize,
     /// Frames that left the switch and that the kernel has not taken yet.
     outgoing: VecDeque<Box<Packet>>,
     /// The kernel took no more, and has not said yet that it does.
-    pub is_stalled: bool,
+    pub tx_blocked: bool,
     /// Room to restore what the kernel took out of a frame.
-    restored: Vec<u8>,
+    scratch: Vec<u8>,
 }
 
 impl Port {
     /// Returns a port on an interface, which must be there.
     pub fn open(number: u16, name: &str, ring_bytes: usize, capture: Option<Capture>) -> io::Result<Port> {
         let interface = Interface::find(name)?;
-        let mut port = Port::new(number, name, Medium::Interface(None), capture);
+        let mut port = Port::new(number, name, PortBackend::Interface(None), capture);
         port.ring_bytes = ring_bytes;
         port.attach(interface)?;
         Ok(port)
@@ -72,16 +72,16 @@ impl Port {
 
     /// Returns a port that sends to a file.
     pub fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
-        Port { up: true, ..Port::new(number, name, Medium::File(file), None) }
+        Port { up: true, ..Port::new(number, name, PortBackend::File(file), None) }
     }
 
     /// Returns a port on a link to a port of another switch of this data plane.
     pub fn inner(number: u16, name: &str, to: (u16, u16), capture: Option<Capture>) -> Port {
-        let inner = Inner { to, plugged: [true; 2] };
-        Port { up: true, ..Port::new(number, name, Medium::Inner(inner), capture) }
+        let inner = InternalLink { to, plugged: [true; 2] };
+        Port { up: true, ..Port::new(number, name, PortBackend::Inner(inner), capture) }
     }
 
-    fn new(number: u16, name: &str, medium: Medium, capture: Option<Capture>) -> Port {
+    fn new(number: u16, name: &str, medium: PortBackend, capture: Option<Capture>) -> Port {
         Port {
             number,
             name: name.to_owned(),
@@ -93,8 +93,8 @@ impl Port {
             medium,
             ring_bytes: 0,
             outgoing: VecDeque::with_capacity(TxSocket::BATCH),
-            is_stalled: false,
-            restored: Vec::new(),
+            tx_blocked: false,
+            scratch: Vec::new(),
         }
     }
 
@@ -102,45 +102,45 @@ impl Port {
         let ring = RxRing::open(&interface, self.ring_bytes)?;
         let sender = TxSocket::open(&interface)?;
         self.up = interface.running;
-        self.medium = Medium::Interface(Some(Sockets { interface, ring, sender }));
+        self.medium = PortBackend::Interface(Some(Sockets { interface, ring, sender }));
         Ok(())
     }
 
     /// Returns the sockets to receive and to send by, while there are any.
     pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
         match &self.medium {
-            Medium::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
+            PortBackend::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
             _ => None,
         }
     }
 
     /// Returns whether the interface is gone, so that the driver must look for its return.
     pub fn is_absent(&self) -> bool {
-        matches!(self.medium, Medium::Interface(None))
+        matches!(self.medium, PortBackend::Interface(None))
     }
 
     /// Returns the switch and the port at the other end of a link within this data plane.
     pub fn peer(&self) -> Option<(u16, u16)> {
         match &self.medium {
-            Medium::Inner(inner) => Some(inner.to),
+            PortBackend::Inner(inner) => Some(inner.to),
             _ => None,
         }
     }
 
     /// Plugs an inner link in or pulls it, at this end or at the other. `true` if the port went up or down by that.
-    pub fn plug(&mut self, here: bool, plugged: bool) -> bool {
-        let Medium::Inner(inner) = &mut self.medium else { return false };
+    pub fn set_plugged(&mut self, here: bool, plugged: bool) -> bool {
+        let PortBackend::Inner(inner) = &mut self.medium else { return false };
         inner.plugged[usize::from(!here)] = plugged;
         let was_up = std::mem::replace(&mut self.up, inner.plugged == [true; 2]);
-        self.counters.went_down += u64::from(was_up && !self.up);
+        self.counters.link_down_events += u64::from(was_up && !self.up);
         was_up != self.up
     }
 
     /// Looks at the interface again: it may be gone, down, up, or another one of the same name.
     /// `true` if the sockets are new ones.
     pub fn refresh(&mut self) -> bool {
-        self.settle();
-        let Medium::Interface(sockets) = &mut self.medium else { return false };
+        self.sync_counters();
+        let PortBackend::Interface(sockets) = &mut self.medium else { return false };
         let was_up = self.up;
         let mut renewed = false;
         match Interface::find(&self.name) {
@@ -169,7 +169,7 @@ impl Port {
                 }
             },
         }
-        self.counters.went_down += u64::from(was_up && !self.up);
+        self.counters.link_down_events += u64::from(was_up && !self.up);
         renewed
     }
 
@@ -177,10 +177,10 @@ impl Port {
     /// clock at which each came; returns how many it had.
     #[inline]
     pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, Duration, &[u8])) -> usize {
-        let Port { number, medium, counters, capture, restored, .. } = self;
-        let Medium::Interface(Some(sockets)) = medium else { return 0 };
+        let Port { number, medium, counters, capture, scratch: restored, .. } = self;
+        let PortBackend::Interface(Some(sockets)) = medium else { return 0 };
         sockets.ring.receive(budget, |frame| {
-            let Some(bytes) = whole(&frame, counters, restored) else { return };
+            let Some(bytes) = reassemble(&frame, counters, restored) else { return };
             counters.received.count(bytes.len() as u32);
             if let Some(capture) = capture {
                 counters.not_captured += u64::from(!capture.received(bytes));
@@ -197,10 +197,10 @@ impl Port {
         mut came: impl FnMut(Duration) -> Time,
         pool: &mut PacketPool,
     ) -> usize {
-        let Port { medium, counters, restored, incoming, .. } = self;
-        let (Medium::Interface(Some(sockets)), Some(link)) = (medium, incoming) else { return 0 };
+        let Port { medium, counters, scratch: restored, incoming, .. } = self;
+        let (PortBackend::Interface(Some(sockets)), Some(link)) = (medium, incoming) else { return 0 };
         sockets.ring.receive(budget, |frame| {
-            let Some(bytes) = whole(&frame, counters, restored) else { return };
+            let Some(bytes) = reassemble(&frame, counters, restored) else { return };
             let mut packet = pool.get();
             packet.set_bytes(bytes);
             link.push(came(frame.received), packet, pool);
@@ -242,7 +242,7 @@ impl Port {
     }
 
     /// Brings what has travelled its link to the interface. `true` if there is something to flush.
-    pub fn land(&mut self, now: Time, lateness: &mut Lateness) -> bool {
+    pub fn flush_link(&mut self, now: Time, lateness: &mut Lateness) -> bool {
         let Some(cable) = &mut self.in_flight else { return false };
         while self.outgoing.len() < TxSocket::BATCH
             && let Some((at, packet)) = cable.pop(now)
@@ -250,12 +250,12 @@ impl Port {
             lateness.add(now.saturating_sub(at));
             self.outgoing.push_back(packet);
         }
-        !self.outgoing.is_empty() && !self.is_stalled
+        !self.outgoing.is_empty() && !self.tx_blocked
     }
 
     /// Returns the next frame that has reached the far end of an inner link, and its time of arrival. Frames that
     /// arrive while the link is down are dropped.
-    pub fn arrive(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
+    pub fn pop_arrived(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
             let (at, packet) = self.in_flight.as_mut()?.pop(now)?;
             if self.up {
@@ -275,24 +275,24 @@ impl Port {
 
     /// Sends what was pushed. `false`: the kernel takes no more now; its socket becomes writable when it does.
     pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
-        self.is_stalled = false;
+        self.tx_blocked = false;
         while let Some(first) = self.outgoing.front() {
             let result = match &mut self.medium {
-                Medium::File(file) => write_file(file, first.bytes()),
-                Medium::Interface(Some(sockets)) if self.up => sockets
+                PortBackend::File(file) => write_file(file, first.bytes()),
+                PortBackend::Interface(Some(sockets)) if self.up => sockets
                     .sender
                     .send(self.outgoing.iter().map(|packet| packet.bytes()))
-                    .map_err(Failure::from),
-                Medium::Interface(_) | Medium::Inner(_) => Err(Failure::Lost(IoDrop::PortDown)),
+                    .map_err(SendFailure::from),
+                PortBackend::Interface(_) | PortBackend::Inner(_) => Err(SendFailure::Lost(IoDrop::PortDown)),
             };
             let (done, lost) = match result {
                 Ok(sent) => (sent, None),
-                Err(Failure::Again) => continue,
-                Err(Failure::Busy) => {
-                    self.is_stalled = true;
+                Err(SendFailure::Again) => continue,
+                Err(SendFailure::Busy) => {
+                    self.tx_blocked = true;
                     return false;
                 }
-                Err(Failure::Lost(reason)) => (1, Some(reason)),
+                Err(SendFailure::Lost(reason)) => (1, Some(reason)),
             };
             for _ in 0..done {
                 let Some(packet) = self.outgoing.pop_front() else { break };
@@ -308,15 +308,15 @@ impl Port {
     }
 
     /// Gives the port its link: in both directions if it ends at an interface.
-    pub fn attach_link(&mut self, wire: Wire) {
+    pub fn attach_link(&mut self, wire: PortLinkConfig) {
         self.in_flight = Some(InFlight::new(wire.link, wire.seeds[0]));
         self.incoming =
-            matches!(self.medium, Medium::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
+            matches!(self.medium, PortBackend::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
     }
 
     /// Returns the state of its link, which has these parameters.
-    pub fn link(&mut self, wire: &Wire) -> PortLink {
-        self.settle();
+    pub fn link(&mut self, wire: &PortLinkConfig) -> PortLink {
+        self.sync_counters();
         let dropped = &self.counters.dropped;
         PortLink {
             port: self.number,
@@ -327,8 +327,8 @@ impl Port {
     }
 
     /// Brings the counters up to date and hands files to the system.
-    pub fn settle(&mut self) {
-        if let Medium::Interface(Some(sockets)) = &self.medium {
+    pub fn sync_counters(&mut self) {
+        if let PortBackend::Interface(Some(sockets)) = &self.medium {
             self.counters.dropped.add(IoDrop::RingFull, sockets.ring.take_drops().unwrap_or(0));
         }
         self.flush_files();
@@ -339,7 +339,7 @@ impl Port {
         if let Some(capture) = &mut self.capture {
             capture.flush();
         }
-        if let Medium::File(file) = &mut self.medium
+        if let PortBackend::File(file) = &mut self.medium
             && let Err(error) = file.flush()
         {
             tracing::warn!(port = self.number, %error, "cannot write the pcap file");
@@ -348,12 +348,12 @@ impl Port {
 }
 
 /// Returns a frame's bytes as they were sent, restored if need be. A frame that cannot be taken is counted.
-fn whole<'f>(
+fn reassemble<'f>(
     frame: &RxFrame<'f>,
     counters: &mut PortCounters,
     restored: &'f mut Vec<u8>,
 ) -> Option<&'f [u8]> {
-    if let Some(reason) = unfit(frame) {
+    if let Some(reason) = drop_reason(frame) {
         counters.dropped.add(reason, 1);
         return None;
     }
@@ -365,7 +365,7 @@ fn whole<'f>(
 }
 
 /// Returns the reason for which a frame from the ring must be dropped, if there is one.
-fn unfit(frame: &RxFrame<'_>) -> Option<IoDrop> {
+fn drop_reason(frame: &RxFrame<'_>) -> Option<IoDrop> {
     if frame.segmented {
         Some(IoDrop::Segmented)
     } else if !frame.is_whole() {
@@ -376,7 +376,7 @@ fn unfit(frame: &RxFrame<'_>) -> Option<IoDrop> {
 }
 
 /// The reason why the first frame of a batch was not sent.
-enum Failure {
+enum SendFailure {
     /// Interrupted: try again.
     Again,
     /// The socket is full: try again when it is writable.
@@ -385,20 +385,20 @@ enum Failure {
     Lost(IoDrop),
 }
 
-impl From<io::Error> for Failure {
-    fn from(error: io::Error) -> Failure {
+impl From<io::Error> for SendFailure {
+    fn from(error: io::Error) -> SendFailure {
         match Errno::from_io_error(&error) {
-            Some(Errno::INTR) => Failure::Again,
-            Some(Errno::AGAIN) => Failure::Busy,
-            Some(Errno::NOBUFS) => Failure::Lost(IoDrop::SendQueueFull),
-            Some(Errno::MSGSIZE | Errno::INVAL) => Failure::Lost(IoDrop::BadLength),
-            Some(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => Failure::Lost(IoDrop::PortDown),
-            _ => Failure::Lost(IoDrop::SendError),
+            Some(Errno::INTR) => SendFailure::Again,
+            Some(Errno::AGAIN) => SendFailure::Busy,
+            Some(Errno::NOBUFS) => SendFailure::Lost(IoDrop::SendQueueFull),
+            Some(Errno::MSGSIZE | Errno::INVAL) => SendFailure::Lost(IoDrop::BadLength),
+            Some(Errno::NETDOWN | Errno::NXIO | Errno::NODEV) => SendFailure::Lost(IoDrop::PortDown),
+            _ => SendFailure::Lost(IoDrop::SendError),
         }
     }
 }
 
-fn write_file(file: &mut PcapWriter, frame: &[u8]) -> Result<usize, Failure> {
+fn write_file(file: &mut PcapWriter, frame: &[u8]) -> Result<usize, SendFailure> {
     let written = file.write(super::capture::wall_clock(), frame);
-    written.map(|_| 1).map_err(|_| Failure::Lost(IoDrop::SendError))
+    written.map(|_| 1).map_err(|_| SendFailure::Lost(IoDrop::SendError))
 }

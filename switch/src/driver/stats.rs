@@ -2,7 +2,7 @@
 //!
 //! [`crate::engine::SwitchCounters`] has the packets that the switch itself drops, by reason.
 
-use crate::drops::Tally;
+use crate::drops::PacketCount;
 use crate::engine::SwitchCounters;
 use std::fmt;
 use weir_units::Time;
@@ -91,13 +91,13 @@ impl IoDrops {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
     /// Frames the switch took.
-    pub received: Tally,
+    pub received: PacketCount,
     /// Frames the kernel took, or that entered the link of the port.
-    pub sent: Tally,
+    pub sent: PacketCount,
     /// Frames lost between the switch and the wire, in either direction.
     pub dropped: IoDrops,
     /// Number of times that the interface disappeared or went down.
-    pub went_down: u64,
+    pub link_down_events: u64,
     /// Frames that no longer fitted the capture files.
     pub not_captured: u64,
 }
@@ -125,7 +125,7 @@ pub struct DataplaneStats {
     /// The ports with an interface, by number.
     pub ports: Vec<PortStatus>,
     /// Frames lost that belong to no such port: for a port without interface, or for the controller.
-    pub elsewhere: IoDrops,
+    pub portless_drops: IoDrops,
     /// Packets that went to the controller.
     pub packet_in: u64,
     /// Packets that came from the controller.
@@ -152,7 +152,7 @@ impl fmt::Display for DataplaneStats {
             reasons(f, counters.dropped.iter().map(|(reason, frames)| (reason.name(), frames)))?;
         }
         write!(f, "controller: {} packets in, {} out; lost elsewhere:", self.packet_in, self.packet_out)?;
-        reasons(f, self.elsewhere.iter().map(|(reason, frames)| (reason.name(), frames)))?;
+        reasons(f, self.portless_drops.iter().map(|(reason, frames)| (reason.name(), frames)))?;
         let Some(counters) = &self.switch else { return writeln!(f, "switch: no program") };
         let (received, copied, sent) = (counters.received, counters.copied, counters.sent);
         write!(

@@ -6,13 +6,13 @@ use weir_units::Time;
 
 /// The action of a timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-pub(super) enum Act {
+pub(super) enum TimerKind {
     /// A frame has travelled its link.
-    Land,
+    LinkArrival,
     /// A frame has travelled the link from an interface to its switch.
-    Enter,
+    IngressLinkArrival,
     /// A port's rate allows the next packet.
-    Depart,
+    TransmitReady,
 }
 
 /// Something to be done for a port at a time.
@@ -22,7 +22,7 @@ pub(super) struct Timer {
     /// Index of the switch in the data plane.
     pub switch: u16,
     pub port: u16,
-    pub act: Act,
+    pub act: TimerKind,
 }
 
 /// All of it. A port has at most one timer of each kind that still matters; an outdated one is ignored by its port.
@@ -57,13 +57,17 @@ mod tests {
     fn timers_come_in_the_order_of_their_times_and_not_early() {
         let mut timers = Timers::default();
         let timer = |us, port, act| Timer { at: Time::from_us(us), switch: 0, port, act };
-        timers.push(timer(3, 1, Act::Depart));
-        timers.push(timer(2, 9, Act::Depart));
-        timers.push(timer(2, 9, Act::Land));
+        timers.push(timer(3, 1, TimerKind::TransmitReady));
+        timers.push(timer(2, 9, TimerKind::TransmitReady));
+        timers.push(timer(2, 9, TimerKind::LinkArrival));
         assert_eq!((timers.next(), timers.pop(Time::from_us(1))), (Some(Time::from_us(2)), None));
         let now = Time::from_us(2);
-        assert_eq!(timers.pop(now), Some(timer(2, 9, Act::Land)), "what arrives comes before what leaves");
-        assert_eq!(timers.pop(now), Some(timer(2, 9, Act::Depart)));
+        assert_eq!(
+            timers.pop(now),
+            Some(timer(2, 9, TimerKind::LinkArrival)),
+            "what arrives comes before what leaves"
+        );
+        assert_eq!(timers.pop(now), Some(timer(2, 9, TimerKind::TransmitReady)));
         assert_eq!((timers.pop(now), timers.next()), (None, Some(Time::from_us(3))));
     }
 }

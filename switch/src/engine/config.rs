@@ -80,7 +80,7 @@ impl SwitchConfig {
     }
 
     /// Returns the traffic manager's part, with the CPU port.
-    pub(super) fn queues(&self) -> Result<TmConfig, SwitchConfigError> {
+    pub(super) fn tm_config(&self) -> Result<TmConfig, SwitchConfigError> {
         let mut ports = self.ports.clone();
         let cpu = self.cpu_port.filter(|&cpu| ports.iter().all(|port| port.port != cpu));
         ports.extend(cpu.map(PortConfig::new));

@@ -26,13 +26,13 @@ pub use replication::{CloneSession, Replica, ReplicationError};
 use crate::drops::{DropReason, Drops};
 use crate::packet::Packet;
 use crate::pipeline::{
-    ClonedPacket, Effects, EgressMeta, EgressVerdict, IngressMeta, NoTrace, Outcome, Pipeline, Scratch,
-    Verdict,
+    ClonedPacket, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NativeResult, NoTrace, Pipeline,
+    Scratch, SideEffects,
 };
 use crate::program::Program;
 use crate::tm::{QueueLimits, Rate, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
-use queues::{Call, Origin, Queues};
+use queues::{CallContext, Origin, SwitchQueues};
 use replication::Replication;
 use std::collections::BTreeMap;
 use std::sync::Arc;
@@ -42,15 +42,15 @@ use weir_units::Time;
 const MAX_RESUBMITS: u8 = 64;
 /// The most times that a packet, or the packet it was cloned from, passes egress and returns. Weir's limit
 /// too.
-const MAX_PASSES: u8 = 64;
+const MAX_RECIRCULATIONS: u8 = 64;
 
 /// A switch: [`receive`](Self::receive) takes frames, [`transmit`](Self::transmit) gives them. See the
 /// [module](self) for the steps between.
 pub struct Switch {
     pipeline: Pipeline,
-    queues: Queues,
+    queues: SwitchQueues,
     replication: Replication,
-    effects: Effects,
+    effects: SideEffects,
     clock: Clock,
     received: u64,
     sent: u64,
@@ -74,7 +74,7 @@ pub struct SwitchCounters {
 
 impl SwitchCounters {
     /// Returns whether every packet is accounted for: `received + copied = sent + dropped + queued`.
-    pub fn balance(&self) -> bool {
+    pub fn is_balanced(&self) -> bool {
         self.received + self.copied == self.sent + self.dropped.total().packets + self.queued
     }
 }
@@ -87,7 +87,7 @@ impl Switch {
     ///
     /// The configuration cannot work, such as a port that is the drop port or is configured twice.
     pub fn new(program: Arc<Program>, config: SwitchConfig, seed: u64) -> Result<Switch, SwitchConfigError> {
-        let queues = Queues::new(&config.queues()?)?;
+        let queues = SwitchQueues::new(&config.tm_config()?)?;
         let mut pipeline = Pipeline::new(program, seed);
         pipeline.set_drop_port(config.drop_port);
         pipeline.set_ticks_per_second(config.clock.per_second());
@@ -95,7 +95,7 @@ impl Switch {
             pipeline,
             queues,
             replication: Replication::default(),
-            effects: Effects::default(),
+            effects: SideEffects::default(),
             clock: config.clock,
             received: 0,
             sent: 0,
@@ -104,7 +104,7 @@ impl Switch {
 
     /// Takes a frame that arrived at `port`: runs ingress, and queues or drops the packet and its copies.
     pub fn receive(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut impl SwitchOutput) {
-        self.take_in(now, port, packet, out);
+        self.receive_untraced(now, port, packet, out);
     }
 
     /// Does what [`Switch::receive`] does, and tells `tracer` each step.
@@ -116,19 +116,24 @@ impl Switch {
         out: &mut impl SwitchOutput,
         tracer: &mut T,
     ) {
-        self.receive_with(Call { now, out, tracer }, port, packet);
+        self.receive_with(CallContext { now, out, tracer }, port, packet);
     }
 
     /// Does what [`Switch::receive`] does. It is not generic, so it is compiled with this crate, whatever the driver is.
-    fn take_in(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
-        self.receive_with(Call { now, out, tracer: &mut NoTrace }, port, packet);
+    fn receive_untraced(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
+        self.receive_with(CallContext { now, out, tracer: &mut NoTrace }, port, packet);
     }
 
     #[inline(always)]
-    fn receive_with<T: SwitchTracer>(&mut self, mut call: Call<'_, T>, port: u16, packet: Box<Packet>) {
+    fn receive_with<T: SwitchTracer>(
+        &mut self,
+        mut call: CallContext<'_, T>,
+        port: u16,
+        packet: Box<Packet>,
+    ) {
         self.received += 1;
         call.tracer.step(Step::Arrived { port, packet: &packet });
-        let origin = Origin { port, class: packet.class, passes: 0 };
+        let origin = Origin { port, class: packet.class, recirculations: 0 };
         self.ingress(&mut call, packet, origin);
     }
 
@@ -152,7 +157,7 @@ impl Switch {
     /// `None`: nothing may be sent now. [`Switch::next_ready`] tells whether a rate is the reason; otherwise
     /// [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
-        self.give_out(now, port, out)
+        self.transmit_untraced(now, port, out)
     }
 
     /// Does what [`Switch::transmit`] does, and tells `tracer` each step.
@@ -163,30 +168,34 @@ impl Switch {
         out: &mut impl SwitchOutput,
         tracer: &mut T,
     ) -> Option<Box<Packet>> {
-        self.transmit_with(Call { now, out, tracer }, port)
+        self.transmit_with(CallContext { now, out, tracer }, port)
     }
 
-    /// Does what [`Switch::transmit`] does, as [`Switch::take_in`] does for the other direction.
-    fn give_out(&mut self, now: Time, port: u16, out: &mut dyn SwitchOutput) -> Option<Box<Packet>> {
-        self.transmit_with(Call { now, out, tracer: &mut NoTrace }, port)
+    /// Does what [`Switch::transmit`] does, as [`Switch::receive_untraced`] does for the other direction.
+    fn transmit_untraced(&mut self, now: Time, port: u16, out: &mut dyn SwitchOutput) -> Option<Box<Packet>> {
+        self.transmit_with(CallContext { now, out, tracer: &mut NoTrace }, port)
     }
 
     #[inline(always)]
-    fn transmit_with<T: SwitchTracer>(&mut self, mut call: Call<'_, T>, port: u16) -> Option<Box<Packet>> {
+    fn transmit_with<T: SwitchTracer>(
+        &mut self,
+        mut call: CallContext<'_, T>,
+        port: u16,
+    ) -> Option<Box<Packet>> {
         let call = &mut call;
-        self.next(call, port)?.or_else(|| self.transmit_another(call, port))
+        self.dequeue_and_process(call, port)?.or_else(|| self.transmit_next(call, port))
     }
 
     /// Returns the next frame to send after one that was not sent.
     #[cold]
     #[inline(never)]
-    fn transmit_another<T: SwitchTracer>(
+    fn transmit_next<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Box<Packet>> {
         loop {
-            if let Some(packet) = self.next(call, port)? {
+            if let Some(packet) = self.dequeue_and_process(call, port)? {
                 return Some(packet);
             }
         }
@@ -194,7 +203,11 @@ impl Switch {
 
     /// Takes the next packet of a port, if there is one, and runs egress on it. Returns it if it is to be sent.
     #[inline(always)]
-    fn next<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, port: u16) -> Option<Option<Box<Packet>>> {
+    fn dequeue_and_process<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        port: u16,
+    ) -> Option<Option<Box<Packet>>> {
         let departure = self.queues.dequeue(call, port)?;
         let Queued { mut packet, origin, instance } = departure.item;
         let (enqueued, dequeued) = (self.clock.ticks(departure.enqueued), self.clock.ticks(call.now));
@@ -211,7 +224,7 @@ impl Switch {
         call.tracer.step(Step::Dequeued { meta, waited: call.now.saturating_sub(departure.enqueued) });
         let sent = match self.pipeline.start_egress::<T>(&mut packet, meta) {
             // Machine code has done all, so there are no side effects.
-            Outcome::Done(EgressVerdict::Send) => Some(packet),
+            NativeResult::Done(EgressVerdict::Send) => Some(packet),
             outcome => self.finish_egress(call, packet, origin, meta, outcome),
         };
         Some(sent.map(|mut packet| {
@@ -226,20 +239,20 @@ impl Switch {
     #[inline(never)]
     fn finish_egress<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         mut packet: Box<Packet>,
         origin: Origin,
         meta: EgressMeta,
-        outcome: Outcome<EgressVerdict>,
+        outcome: NativeResult<EgressVerdict>,
     ) -> Option<Box<Packet>> {
         let verdict = self.pipeline.finish_egress(outcome, &mut packet, meta, &mut self.effects, call.tracer);
         call.tracer.step(Step::Egress(verdict));
-        let again = Origin { passes: origin.passes + 1, ..origin };
-        self.side_effects(call, again);
+        let again = Origin { recirculations: origin.recirculations + 1, ..origin };
+        self.flush_effects(call, again);
         match verdict {
             EgressVerdict::Send => return Some(packet),
             EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
-            EgressVerdict::Recirculate if again.passes > MAX_PASSES => {
+            EgressVerdict::Recirculate if again.recirculations > MAX_RECIRCULATIONS => {
                 self.drop(call, packet, DropReason::RecirculateLimit);
             }
             EgressVerdict::Recirculate => {
@@ -252,11 +265,16 @@ impl Switch {
 
     /// Takes a packet from the parser to the queues.
     #[inline(always)]
-    fn ingress<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, mut packet: Box<Packet>, origin: Origin) {
+    fn ingress<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        mut packet: Box<Packet>,
+        origin: Origin,
+    ) {
         let meta = IngressMeta { port: origin.port, now: self.clock.ticks(call.now) };
         match self.pipeline.start_ingress::<T>(&mut packet, meta) {
             // Machine code has done all, so there are no side effects.
-            Outcome::Done(Verdict::Unicast { port, priority }) => {
+            NativeResult::Done(IngressVerdict::Unicast { port, priority }) => {
                 let to = Replica { port, instance: 0 };
                 self.queues.enqueue(call, &mut self.effects.pool, to, priority, packet, origin);
             }
@@ -268,35 +286,35 @@ impl Switch {
     #[inline(never)]
     fn finish_ingress<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         mut packet: Box<Packet>,
         origin: Origin,
         meta: IngressMeta,
-        mut outcome: Outcome<Verdict>,
+        mut outcome: NativeResult<IngressVerdict>,
     ) {
         let mut resubmits = 0;
         loop {
             let (effects, tracer) = (&mut self.effects, &mut *call.tracer);
             let verdict = self.pipeline.finish_ingress(outcome, &mut packet, meta, effects, tracer);
             call.tracer.step(Step::Ingress(verdict));
-            self.side_effects(call, origin);
+            self.flush_effects(call, origin);
             let pool = &mut self.effects.pool;
             return match verdict {
-                Verdict::Resubmit if resubmits == MAX_RESUBMITS => {
+                IngressVerdict::Resubmit if resubmits == MAX_RESUBMITS => {
                     self.queues.drop(call, pool, packet, DropReason::ResubmitLimit);
                 }
-                Verdict::Resubmit => {
+                IngressVerdict::Resubmit => {
                     resubmits += 1;
                     call.tracer.step(Step::Again { packet: &packet });
                     outcome = self.pipeline.start_ingress::<T>(&mut packet, meta);
                     continue;
                 }
-                Verdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
-                Verdict::Multicast { group, priority } => {
+                IngressVerdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
+                IngressVerdict::Multicast { group, priority } => {
                     let replicas = self.replication.group(group);
                     self.queues.replicate(call, pool, replicas, priority, packet, origin);
                 }
-                Verdict::Unicast { port, priority } => {
+                IngressVerdict::Unicast { port, priority } => {
                     let to = Replica { port, instance: 0 };
                     self.queues.enqueue(call, pool, to, priority, packet, origin);
                 }
@@ -306,14 +324,14 @@ impl Switch {
 
     /// Sends on the clones and digests of the last run.
     #[inline]
-    fn side_effects<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, origin: Origin) {
+    fn flush_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
         if !self.effects.clones.is_empty() || !self.effects.digests.is_empty() {
             self.send_effects(call, origin);
         }
     }
 
     #[cold]
-    fn send_effects<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, origin: Origin) {
+    fn send_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
         let mut clones = std::mem::take(&mut self.effects.clones);
         for clone in clones.drain(..) {
             self.send_clone(call, clone, origin);
@@ -324,12 +342,17 @@ impl Switch {
         }
     }
 
-    fn send_clone<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, clone: ClonedPacket, origin: Origin) {
+    fn send_clone<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        clone: ClonedPacket,
+        origin: Origin,
+    ) {
         let ClonedPacket { session: id, priority, mut packet } = clone;
         let (queues, pool) = (&mut self.queues, &mut self.effects.pool);
         queues.copied += 1;
         call.tracer.step(Step::Cloned { session: id });
-        if origin.passes > MAX_PASSES {
+        if origin.recirculations > MAX_RECIRCULATIONS {
             return queues.drop(call, pool, packet, DropReason::RecirculateLimit);
         }
         let Some(session) = self.replication.sessions().get(&id) else {
@@ -352,7 +375,12 @@ impl Switch {
         queues.replicate(call, pool, group, priority, packet, origin);
     }
 
-    fn drop<T: SwitchTracer>(&mut self, call: &mut Call<'_, T>, packet: Box<Packet>, reason: DropReason) {
+    fn drop<T: SwitchTracer>(
+        &mut self,
+        call: &mut CallContext<'_, T>,
+        packet: Box<Packet>,
+        reason: DropReason,
+    ) {
         self.queues.drop(call, &mut self.effects.pool, packet, reason);
     }
 }
@@ -425,7 +453,7 @@ impl Switch {
     }
     /// Returns whether [`Switch::next_ready`] has a time.
     #[inline]
-    pub fn has_next(&self, port: u16) -> bool {
+    pub fn can_transmit(&self, port: u16) -> bool {
         self.queues.tm.has_next(port)
     }
     /// Sets the rate of a port, or of one of its queues. Returns `false` if there is no such port or queue.
@@ -448,11 +476,11 @@ impl Switch {
 impl Switch {
     /// Returns the packets that wait at a port, over all priorities.
     pub fn queue_packets(&self, port: u16) -> u32 {
-        self.queues.tm.port_level(port).packets
+        self.queues.tm.port_occupancy(port).packets
     }
     /// Returns the bytes that wait at a port, over all priorities.
     pub fn queue_bytes(&self, port: u16) -> u64 {
-        self.queues.tm.port_level(port).bytes
+        self.queues.tm.port_occupancy(port).bytes
     }
     /// Returns the packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {

@@ -5,15 +5,15 @@ use super::output::SwitchOutput;
 use super::replication::Replica;
 use crate::drops::{DropReason, Drops};
 use crate::packet::{Packet, PacketPool};
-use crate::tm::{Arrival, Departure, TmConfig, TmConfigError, TrafficManager};
+use crate::tm::{Departure, EnqueueRequest, TmConfig, TmConfigError, TrafficManager};
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
 /// Boxes of dropped packets that the switch keeps for copies before it gives them to the driver.
-const KEPT_BOXES: usize = 64;
+const MAX_SPARE_PACKETS: usize = 64;
 
 /// One call of the driver: when, whom to tell, and who watches.
-pub(super) struct Call<'a, T> {
+pub(super) struct CallContext<'a, T> {
     pub now: Time,
     pub out: &'a mut dyn SwitchOutput,
     pub tracer: &'a mut T,
@@ -27,7 +27,7 @@ pub(super) struct Origin {
     /// The class in which it was sent to there; `None`: the class that the program gives it.
     pub class: Option<u8>,
     /// Times that it, or the packet it was cloned from, passed egress and returned.
-    pub passes: u8,
+    pub recirculations: u8,
 }
 
 /// A packet in a queue of the switch.
@@ -46,30 +46,30 @@ impl Queued {
     }
 }
 
-pub(super) struct Queues {
+pub(super) struct SwitchQueues {
     pub tm: TrafficManager<Queued>,
     pub drops: Drops,
     /// Packets made by the switch: clones, and replicas beyond the first.
     pub copied: u64,
 }
 
-impl Queues {
-    pub fn new(config: &TmConfig) -> Result<Queues, TmConfigError> {
-        Ok(Queues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
+impl SwitchQueues {
+    pub fn new(config: &TmConfig) -> Result<SwitchQueues, TmConfigError> {
+        Ok(SwitchQueues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
     }
 
     /// Counts a packet as dropped and its box as free.
     #[cold]
     pub fn drop<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
         packet: Box<Packet>,
         reason: DropReason,
     ) {
         call.tracer.step(Step::Dropped(reason));
         self.drops.count(reason, packet.len());
-        if pool.len() < KEPT_BOXES {
+        if pool.len() < MAX_SPARE_PACKETS {
             pool.put(packet);
         } else {
             call.out.recycle(packet);
@@ -80,7 +80,7 @@ impl Queues {
     #[inline(always)]
     pub fn enqueue<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
         to: Replica,
         priority: u8,
@@ -88,8 +88,13 @@ impl Queues {
         origin: Origin,
     ) {
         let ingress_priority = origin.class.unwrap_or(priority);
-        let at =
-            Arrival { ingress: origin.port, ingress_priority, egress: to.port, priority, len: packet.len() };
+        let at = EnqueueRequest {
+            ingress: origin.port,
+            ingress_priority,
+            egress: to.port,
+            priority,
+            len: packet.len(),
+        };
         if T::ENABLED {
             let depth = self.tm.queue_level(to.port, priority).packets;
             call.tracer.step(Step::Queued { port: to.port, priority, instance: to.instance, depth });
@@ -110,7 +115,7 @@ impl Queues {
     /// Queues a copy for every replica; the last one is the packet itself.
     pub fn replicate<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         pool: &mut PacketPool,
         replicas: &[Replica],
         priority: u8,
@@ -132,7 +137,7 @@ impl Queues {
     #[inline(always)]
     pub fn dequeue<T: SwitchTracer>(
         &mut self,
-        call: &mut Call<'_, T>,
+        call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Departure<Queued>> {
         // Since it was queued, the next packet has left the caches.

@@ -60,7 +60,7 @@ pub(super) struct Replication {
 }
 
 /// Checks that no copy occurs twice.
-fn distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), ReplicationError> {
+fn check_distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), ReplicationError> {
     let mut seen = std::collections::BTreeSet::new();
     match replicas.iter().find(|replica| !seen.insert(**replica)) {
         Some(&replica) => Err(ReplicationError::Duplicate { kind, id, replica }),
@@ -86,7 +86,7 @@ impl Replication {
         if group == 0 {
             return Err(ReplicationError::GroupZero);
         }
-        distinct("multicast group", group, &replicas)?;
+        check_distinct("multicast group", group, &replicas)?;
         self.groups.insert(group, replicas);
         Ok(())
     }
@@ -102,7 +102,7 @@ impl Replication {
         if session.truncate == Some(0) {
             return Err(ReplicationError::EmptyClones(id));
         }
-        distinct("clone session", id, &session.replicas)?;
+        check_distinct("clone session", id, &session.replicas)?;
         self.sessions.insert(id, session);
         Ok(())
     }

@@ -1,7 +1,7 @@
 //! One direction of a link: what becomes of a frame, and the frames that are in flight.
 
 use super::LinkParameters;
-use crate::drops::Tally;
+use crate::drops::PacketCount;
 use crate::packet::{Packet, PacketPool};
 use rand::{RngExt, SeedableRng};
 use rand_pcg::Pcg64Mcg;
@@ -37,9 +37,9 @@ impl LinkDrop {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct LinkCounters {
     /// Frames that were sent on the link.
-    pub offered: Tally,
+    pub offered: PacketCount,
     /// Frames that arrived at the far end.
-    pub delivered: Tally,
+    pub delivered: PacketCount,
     /// Copies that were made.
     pub duplicated: u64,
     /// Frames that overtook others, or that others overtook.
@@ -56,7 +56,7 @@ impl LinkCounters {
     }
 
     /// Returns the number of frames lost for any reason.
-    pub fn lost(&self) -> u64 {
+    pub fn total_dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }
 }
@@ -67,7 +67,7 @@ impl LinkCounters {
 /// A frame that was sent keeps its time of arrival when parameters change, except that it is lost if the link goes
 /// down.
 #[derive(Debug)]
-pub struct LinkDirection {
+pub struct LinkChannel {
     /// The transmitter is idle from then on.
     free_at: Time,
     /// The last arrival of a frame that keeps its place.
@@ -78,7 +78,7 @@ pub struct LinkDirection {
     counters: LinkCounters,
 }
 
-impl LinkDirection {
+impl LinkChannel {
     /// Returns the seed of the n-th link's direction from one of its ends: streams of their own, so that a link draws the
     /// same whatever others do.
     pub fn seed(all: u64, link: usize, end: usize) -> u64 {
@@ -86,8 +86,8 @@ impl LinkDirection {
     }
 
     /// Returns an idle direction that draws from this seed.
-    pub fn new(seed: u64) -> LinkDirection {
-        LinkDirection {
+    pub fn new(seed: u64) -> LinkChannel {
+        LinkChannel {
             free_at: Time::ZERO,
             latest: Time::ZERO,
             in_flight: VecDeque::new(),
@@ -100,21 +100,21 @@ impl LinkDirection {
     pub fn send(&mut self, link: &LinkParameters, now: Time, mut frame: Box<Packet>, pool: &mut PacketPool) {
         self.counters.offered.count(frame.len());
         let reason = match self.transmit(link, now, frame.len()) {
-            Ok(()) if self.chance(link.loss) => LinkDrop::Loss,
+            Ok(()) if self.draw(link.loss) => LinkDrop::Loss,
             Ok(()) => {
                 let at = self.arrival(link);
-                if self.chance(link.corrupt) {
+                if self.draw(link.corrupt) {
                     self.counters.corrupted += 1;
                     let bit = self.random.random_range(0..frame.bytes().len().max(1) * 8);
                     frame.invert_bit(bit);
                 }
-                if self.chance(link.duplicate) {
+                if self.draw(link.duplicate) {
                     self.counters.duplicated += 1;
                     let mut copy = pool.get();
                     copy.copy_bytes_from(&frame);
-                    self.put(at, copy);
+                    self.schedule(at, copy);
                 }
-                return self.put(at, frame);
+                return self.schedule(at, frame);
             }
             Err(reason) => reason,
         };
@@ -142,7 +142,7 @@ impl LinkDirection {
 
     /// Returns when the frame arrives that was serialised last.
     fn arrival(&mut self, link: &LinkParameters) -> Time {
-        if self.chance(link.reorder) {
+        if self.draw(link.reorder) {
             self.counters.reordered += 1;
             return match link.reorder_by {
                 Time::ZERO => self.free_at,
@@ -158,11 +158,11 @@ impl LinkDirection {
     }
 
     /// Draws nothing unless it matters, so that one property does not change what another one does.
-    fn chance(&mut self, probability: Ratio) -> bool {
+    fn draw(&mut self, probability: Ratio) -> bool {
         probability > Ratio::default() && self.random.random::<f64>() < probability.get()
     }
 
-    fn put(&mut self, at: Time, frame: Box<Packet>) {
+    fn schedule(&mut self, at: Time, frame: Box<Packet>) {
         if self.in_flight.back().is_none_or(|&(last, _)| last <= at) {
             return self.in_flight.push_back((at, frame));
         }
@@ -171,7 +171,7 @@ impl LinkDirection {
     }
 
     /// Takes the next frame that has arrived at `now`, with the time at which it did.
-    pub fn arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
+    pub fn pop_arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.next_arrival().filter(|&at| at <= now)?;
         let (at, frame) = self.in_flight.pop_front()?;
         self.counters.delivered.count(frame.len());
@@ -184,7 +184,7 @@ impl LinkDirection {
     }
 
     /// Loses what is in flight: the link went down.
-    pub fn cut(&mut self, pool: &mut PacketPool) {
+    pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
         self.counters.dropped[LinkDrop::Down as usize] += self.in_flight.len() as u64;
         while let Some((_, frame)) = self.in_flight.pop_front() {
             pool.put(frame);
@@ -210,7 +210,7 @@ mod tests {
     use weir_units::Bandwidth;
 
     struct Bench {
-        direction: LinkDirection,
+        direction: LinkChannel,
         pool: PacketPool,
         link: LinkParameters,
     }
@@ -219,7 +219,7 @@ mod tests {
         fn new(link: &str) -> Bench {
             let change: crate::link::LinkChange = link.parse().unwrap();
             let link = change.apply(LinkParameters::default());
-            Bench { direction: LinkDirection::new(7), pool: PacketPool::new(), link }
+            Bench { direction: LinkChannel::new(7), pool: PacketPool::new(), link }
         }
 
         /// Sends frames of these lengths, each marked with its number.
@@ -232,7 +232,7 @@ mod tests {
 
         /// Arrivals in us, with the marks.
         fn arrivals(&mut self, now: Time) -> Vec<(u64, u8)> {
-            let next = || self.direction.arrived(now).map(|(at, frame)| (at.as_us(), frame.bytes()[0]));
+            let next = || self.direction.pop_arrived(now).map(|(at, frame)| (at.as_us(), frame.bytes()[0]));
             std::iter::from_fn(next).collect()
         }
     }
@@ -242,7 +242,7 @@ mod tests {
         let mut it = Bench::new("rate=10Mbps,delay=15ms");
         it.send(Time::from_ms(1), &[1250, 125]); // 1 ms and 0.1 ms on the wire
         assert_eq!(it.direction.next_arrival(), Some(Time::from_ms(17)));
-        assert!(it.direction.arrived(Time::from_us(16_999)).is_none());
+        assert!(it.direction.pop_arrived(Time::from_us(16_999)).is_none());
         assert_eq!(it.arrivals(Time::from_ms(20)), [(17_000, 0), (17_100, 1)]);
         // The transmitter was idle since: a frame is not early.
         it.send(Time::from_ms(30), &[1250]);
@@ -273,7 +273,7 @@ mod tests {
         let mut it = Bench::new("delay=10ms");
         it.send(Time::ZERO, &[100, 100]);
         it.link.up = false;
-        it.direction.cut(&mut it.pool);
+        it.direction.drop_in_flight(&mut it.pool);
         it.send(Time::from_ms(1), &[100]);
         assert_eq!(it.direction.counters().dropped(LinkDrop::Down), 3);
         it.link.up = true;
@@ -288,7 +288,7 @@ mod tests {
             it.send(Time::from_us(i), &[64]);
         }
         let frames: Vec<_> =
-            std::iter::from_fn(|| it.direction.arrived(Time::MAX)).map(|(_, frame)| frame).collect();
+            std::iter::from_fn(|| it.direction.pop_arrived(Time::MAX)).map(|(_, frame)| frame).collect();
         let counters = it.direction.counters();
         let share = |count: u64| count as f64 / 10_000.0;
         assert!((share(counters.dropped(LinkDrop::Loss)) - 0.1).abs() < 0.01, "{counters:?}");
@@ -349,16 +349,16 @@ mod tests {
                 it.send(now, &[len]);
                 bytes += len as u64;
             }
-            let most = Bandwidth::from_mbps(mbps).tx_time(Bytes::new(bytes)) + now + Time::from_ms(7);
-            while let Some((at, _)) = it.direction.arrived(Time::MAX) {
-                prop_assert!(at >= last && at <= most);
+            let max = Bandwidth::from_mbps(mbps).tx_time(Bytes::new(bytes)) + now + Time::from_ms(7);
+            while let Some((at, _)) = it.direction.pop_arrived(Time::MAX) {
+                prop_assert!(at >= last && at <= max);
                 last = at;
             }
             let counters = it.direction.counters();
             prop_assert_eq!(counters.offered.packets, frames.len() as u64);
             prop_assert_eq!(
                 counters.offered.packets + counters.duplicated,
-                counters.delivered.packets + counters.lost()
+                counters.delivered.packets + counters.total_dropped()
             );
         }
     }

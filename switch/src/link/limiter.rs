@@ -2,7 +2,7 @@
 //!
 //! BMv2's queues leave the same time between any two packets, whatever their lengths (`set_queue_rate`). The time of
 //! departure is fixed when a packet is queued: that of the packet before it plus this time, or now. A link of R bit/s
-//! wants the time that the packet before it takes. [`PacketLimiter`] computes both for each packet that is queued and
+//! wants the time that the packet before it takes. [`PacketRateController`] computes both for each packet that is queued and
 //! corrects the rate whenever they are more than a full frame apart: a mean over the mix of lengths, plus what is needed
 //! to close the difference.
 
@@ -13,7 +13,7 @@ const WINDOW: i64 = 16;
 
 /// A model of BMv2's queue and of the link that it stands for, packet by packet.
 #[derive(Clone, Debug)]
-pub struct PacketLimiter {
+pub struct PacketRateController {
     rate: Bandwidth,
     /// A full frame's time: what the two may be apart.
     tolerance: i64,
@@ -26,11 +26,11 @@ pub struct PacketLimiter {
     packets_per_second: u64,
 }
 
-impl PacketLimiter {
+impl PacketRateController {
     /// Returns the limiter of a link of this rate whose longest frame is `frame`; it begins with a mix of such frames.
-    pub fn new(rate: Bandwidth, frame: Bytes) -> PacketLimiter {
+    pub fn new(rate: Bandwidth, frame: Bytes) -> PacketRateController {
         let longest = ps(rate.tx_time(frame));
-        PacketLimiter {
+        PacketRateController {
             rate,
             tolerance: longest,
             mean: longest,
@@ -46,12 +46,12 @@ impl PacketLimiter {
     }
 
     /// A packet is queued at `now`. Returns the new rate if it has to change for the packets that follow.
-    pub fn queued(&mut self, now: Time, len: u32) -> Option<u64> {
+    pub fn on_enqueue(&mut self, now: Time, len: u32) -> Option<u64> {
         let (now, takes) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
-        self.last = now.max(self.last + self.ticks());
+        self.last = now.max(self.last + self.packet_interval());
         self.free = now.max(self.free) + takes;
         self.mean += (takes - self.mean) / WINDOW;
-        let late = self.last + self.ticks() - self.free;
+        let late = self.last + self.packet_interval() - self.free;
         if late.abs() <= self.tolerance {
             return None;
         }
@@ -62,7 +62,7 @@ impl PacketLimiter {
         changes.then_some(rate)
     }
 
-    fn ticks(&self) -> i64 {
+    fn packet_interval(&self) -> i64 {
         SECOND / i64::try_from(self.packets_per_second).unwrap_or(i64::MAX).max(1)
     }
 }
@@ -87,14 +87,14 @@ mod tests {
 
     /// BMv2's queue: sends each packet at the time that its rate says.
     fn sent(lengths: &[u32], adapt: bool) -> (Time, Time) {
-        let mut limiter = PacketLimiter::new(MBPS, FULL);
+        let mut limiter = PacketRateController::new(MBPS, FULL);
         let mut ticks = Time::from_ps(Time::from_secs(1).as_ps() / limiter.packets_per_second());
         let (mut last, mut free) = (Time::ZERO, Time::ZERO);
         for (i, &len) in lengths.iter().enumerate() {
             let now = Time::from_us(i as u64); // all at once: the queue is never empty
             last = now.max(last + ticks);
             free = free.max(now) + MBPS.tx_time(Bytes::new(u64::from(len)));
-            if let Some(rate) = limiter.queued(now, len).filter(|_| adapt) {
+            if let Some(rate) = limiter.on_enqueue(now, len).filter(|_| adapt) {
                 ticks = Time::from_ps(Time::from_secs(1).as_ps() / rate);
             }
         }
@@ -126,9 +126,9 @@ mod tests {
 
     #[test]
     fn a_steady_mix_needs_few_changes() {
-        let mut limiter = PacketLimiter::new(MBPS, FULL);
+        let mut limiter = PacketRateController::new(MBPS, FULL);
         let changes = (0..1_000u64)
-            .filter(|i| limiter.queued(Time::from_us(*i), if i % 2 == 0 { 1_518 } else { 90 }).is_some());
+            .filter(|i| limiter.on_enqueue(Time::from_us(*i), if i % 2 == 0 { 1_518 } else { 90 }).is_some());
         assert!(changes.count() < 150);
     }
 }

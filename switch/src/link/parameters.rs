@@ -32,7 +32,7 @@ pub struct LinkParameters {
 
 impl LinkParameters {
     /// The longest delay, and the longest jitter: what is in flight waits in memory.
-    pub const LONGEST: Time = Time::from_secs(60);
+    pub const MAX_DELAY: Time = Time::from_secs(60);
     /// The default capacity of a link's queue: a thousand full frames, as in Linux' `pfifo`.
     pub const QUEUE: Bytes = Bytes::new(1_518_000);
 }
@@ -76,10 +76,10 @@ macro_rules! keys {
             /// # Errors
             ///
             /// If there is no such key, or the value is none of it.
-            pub fn put(&mut self, key: &str, value: &str) -> Result<(), String> {
+            pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
                 match key {
                     $(stringify!($field) => {
-                        self.$field = Some(<$kind>::read(value).map_err(|why| format!("{key}: {why}"))?);
+                        self.$field = Some(<$kind>::parse(value).map_err(|reason| format!("{key}: {reason}"))?);
                     })+
                     _ => return Err(format!(
                         "\"{key}\" is no property of a link; there are {}", LinkChange::KEYS.join(", ")
@@ -106,7 +106,7 @@ macro_rules! keys {
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut comma = "";
                 $(if let Some(value) = self.$field {
-                    write!(f, "{comma}{}={}", stringify!($field), value.written())?;
+                    write!(f, "{comma}{}={}", stringify!($field), value.to_text())?;
                     comma = ",";
                 })+
                 let _ = comma;
@@ -133,67 +133,67 @@ keys! {
 pub type LinkRate = Option<Bandwidth>;
 
 /// A value of a key.
-trait Value: Sized {
-    fn read(text: &str) -> Result<Self, String>;
-    fn written(&self) -> String;
+trait LinkValue: Sized {
+    fn parse(text: &str) -> Result<Self, String>;
+    fn to_text(&self) -> String;
 }
 
-impl Value for LinkRate {
-    fn read(text: &str) -> Result<LinkRate, String> {
+impl LinkValue for LinkRate {
+    fn parse(text: &str) -> Result<LinkRate, String> {
         if text == "unlimited" {
             return Ok(None);
         }
-        let rate: Bandwidth = text.parse().map_err(|why| format!("{why}, or unlimited"))?;
+        let rate: Bandwidth = text.parse().map_err(|reason| format!("{reason}, or unlimited"))?;
         if rate == Bandwidth::ZERO {
             return Err("at rate zero nothing is ever sent; up=false loses everything".to_owned());
         }
         Ok(Some(rate))
     }
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.map_or_else(|| "unlimited".to_owned(), |rate| rate.to_string())
     }
 }
 
-impl Value for Time {
-    fn read(text: &str) -> Result<Time, String> {
-        let time: Time = text.parse().map_err(|why| format!("{why}"))?;
-        if time > LinkParameters::LONGEST {
-            return Err(format!("{time} is too long, at most {}", LinkParameters::LONGEST));
+impl LinkValue for Time {
+    fn parse(text: &str) -> Result<Time, String> {
+        let time: Time = text.parse().map_err(|reason| format!("{reason}"))?;
+        if time > LinkParameters::MAX_DELAY {
+            return Err(format!("{time} is too long, at most {}", LinkParameters::MAX_DELAY));
         }
         Ok(time)
     }
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         format!("{}ps", self.as_ps())
     }
 }
 
-impl Value for Bytes {
-    fn read(text: &str) -> Result<Bytes, String> {
-        text.parse().map_err(|why| format!("{why}"))
+impl LinkValue for Bytes {
+    fn parse(text: &str) -> Result<Bytes, String> {
+        text.parse().map_err(|reason| format!("{reason}"))
     }
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         format!("{}B", self.get())
     }
 }
 
-impl Value for Ratio {
-    fn read(text: &str) -> Result<Ratio, String> {
+impl LinkValue for Ratio {
+    fn parse(text: &str) -> Result<Ratio, String> {
         let ratio: Ratio = text.parse()?;
         if ratio > Ratio::ONE {
             return Err(format!("{text} is more than all frames"));
         }
         Ok(ratio)
     }
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 }
 
-impl Value for bool {
-    fn read(text: &str) -> Result<bool, String> {
+impl LinkValue for bool {
+    fn parse(text: &str) -> Result<bool, String> {
         text.parse().map_err(|_| format!("\"{text}\" is neither true nor false"))
     }
-    fn written(&self) -> String {
+    fn to_text(&self) -> String {
         self.to_string()
     }
 }
@@ -206,7 +206,7 @@ impl FromStr for LinkChange {
             let (key, value) = part
                 .split_once('=')
                 .ok_or_else(|| format!("\"{part}\": write key=value, such as delay=5ms"))?;
-            change.put(key.trim(), value.trim())?;
+            change.set(key.trim(), value.trim())?;
         }
         Ok(change)
     }

@@ -1,6 +1,6 @@
 //! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
 
-use crate::program::{Algorithm, Calculation, Effects, Input, MAX_BYTES, low_bits};
+use crate::program::{Algorithm, Calculation, CrcTables, HashInput, MAX_HASH_BYTES, low_mask};
 use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
 use std::sync::LazyLock;
 
@@ -10,7 +10,7 @@ pub(super) struct Payload<'a> {
     /// The frame behind the parsed headers.
     pub bytes: &'a [u8],
     /// Zeros behind that.
-    pub zeros: u32,
+    pub virtual_len: u32,
 }
 
 /// Returns the value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin one.
@@ -21,7 +21,7 @@ pub(super) fn compute(
     buffer: &mut Vec<u8>,
     calls: &mut u64,
 ) -> u64 {
-    if let Some(headers) = &calculation.sum {
+    if let Some(headers) = &calculation.checksum_terms {
         let mut sum = 0;
         for header in headers {
             if header.valid.is_none_or(|valid| slots[usize::from(valid)] != 0) {
@@ -35,9 +35,9 @@ pub(super) fn compute(
         *calls += 1;
         return *calls - 1;
     }
-    if let Some(fields) = &calculation.bytes {
+    if let Some(fields) = &calculation.byte_fields {
         // Each field is written as a word and its zeros overwritten by the next.
-        let (mut bytes, mut len) = ([0; MAX_BYTES + 8], 0);
+        let (mut bytes, mut len) = ([0; MAX_HASH_BYTES + 8], 0);
         for (slot, size) in fields {
             let word = slots[usize::from(*slot)] << ((64 - 8 * size) & 63);
             if let Some(to) = bytes[len..].first_chunk_mut() {
@@ -47,7 +47,7 @@ pub(super) fn compute(
         }
         return digest(calculation.algorithm, &bytes[..len]);
     }
-    gather(calculation, slots, payload, buffer);
+    pack_inputs(calculation, slots, payload, buffer);
     digest(calculation.algorithm, buffer)
 }
 
@@ -68,17 +68,17 @@ pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
 }
 
 /// Packs the inputs bit by bit behind each other.
-fn gather(calculation: &Calculation, slots: &[u64], payload: Payload, buffer: &mut Vec<u8>) {
+fn pack_inputs(calculation: &Calculation, slots: &[u64], payload: Payload, buffer: &mut Vec<u8>) {
     buffer.clear();
     let mut packer = Packer { buffer, pending: 0, count: 0 };
     let is_valid = |valid: &Option<u16>| valid.is_none_or(|valid| slots[usize::from(valid)] != 0);
     for input in &calculation.inputs {
         match input {
-            Input::Field { slot, bits, valid } if is_valid(valid) => {
+            HashInput::Field { slot, bits, valid } if is_valid(valid) => {
                 let limbs = &slots[usize::from(*slot)..][..bits.div_ceil(64) as usize];
                 packer.put_limbs(limbs, *bits);
             }
-            Input::Varbit { slot, valid } if is_valid(valid) => {
+            HashInput::Varbit { slot, valid } if is_valid(valid) => {
                 let slot = usize::from(*slot);
                 let mut rest = slots[slot] as u32;
                 for word in &slots[slot + 1..] {
@@ -90,14 +90,14 @@ fn gather(calculation: &Calculation, slots: &[u64], payload: Payload, buffer: &m
                     rest -= bits;
                 }
             }
-            Input::Const { limbs, bits } => packer.put_limbs(limbs, *bits),
-            Input::Payload => {
+            HashInput::Const { limbs, bits } => packer.put_limbs(limbs, *bits),
+            HashInput::Payload => {
                 packer.flush();
                 packer.buffer.extend_from_slice(payload.bytes);
-                let len = packer.buffer.len() + payload.zeros as usize;
+                let len = packer.buffer.len() + payload.virtual_len as usize;
                 packer.buffer.resize(len, 0);
             }
-            Input::Field { .. } | Input::Varbit { .. } => {}
+            HashInput::Field { .. } | HashInput::Varbit { .. } => {}
         }
     }
     packer.flush();
@@ -120,7 +120,7 @@ impl Packer<'_> {
     /// Appends the low `bits` of a value.
     #[inline]
     fn put(&mut self, value: u64, bits: u32) {
-        let value = value & low_bits(bits);
+        let value = value & low_mask(bits);
         if self.count == 0 && bits.is_multiple_of(8) && bits > 0 {
             let bytes = (value << (64 - bits)).to_be_bytes();
             self.buffer.extend_from_slice(&bytes[..(bits / 8) as usize]);
@@ -132,7 +132,7 @@ impl Packer<'_> {
             self.count -= 8;
             self.buffer.push((all >> self.count) as u8);
         }
-        self.pending = all as u64 & low_bits(self.count);
+        self.pending = all as u64 & low_mask(self.count);
     }
 
     /// Fills the last byte with zeros.
@@ -167,11 +167,13 @@ static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
 /// Returns what a CRC is made of; `None` for other algorithms.
-pub(super) fn effects(algorithm: Algorithm) -> Option<&'static Effects> {
-    static OF_CRC16: LazyLock<Box<Effects>> = LazyLock::new(|| Effects::of(|bytes| CRC16.checksum(bytes)));
-    static OF_CRC32: LazyLock<Box<Effects>> = LazyLock::new(|| Effects::of(|bytes| CRC32.checksum(bytes)));
-    static OF_CCITT: LazyLock<Box<Effects>> =
-        LazyLock::new(|| Effects::of(|bytes| CRC_CCITT.checksum(bytes)));
+pub(super) fn crc_tables(algorithm: Algorithm) -> Option<&'static CrcTables> {
+    static OF_CRC16: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::of(|bytes| CRC16.checksum(bytes)));
+    static OF_CRC32: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::of(|bytes| CRC32.checksum(bytes)));
+    static OF_CCITT: LazyLock<Box<CrcTables>> =
+        LazyLock::new(|| CrcTables::of(|bytes| CRC_CCITT.checksum(bytes)));
     match algorithm {
         Algorithm::Crc16 | Algorithm::Crc16Custom => Some(&OF_CRC16),
         Algorithm::Crc32 | Algorithm::Crc32Custom => Some(&OF_CRC32),
@@ -200,17 +202,17 @@ mod tests {
     #[test]
     fn effects_add_up() {
         let all = [Algorithm::Crc16, Algorithm::Crc32, Algorithm::CrcCcitt];
-        let bytes: Vec<u8> = (0..Effects::MOST as u8).map(|at| at.wrapping_mul(73) ^ 0xa5).collect();
+        let bytes: Vec<u8> = (0..CrcTables::MAX_BYTES as u8).map(|at| at.wrapping_mul(73) ^ 0xa5).collect();
         for (algorithm, len) in
             all.iter().flat_map(|algorithm| (0..=bytes.len()).map(move |len| (*algorithm, len)))
         {
-            let Effects { of_zeros, of_byte } = effects(algorithm).unwrap();
+            let CrcTables { zeros: of_zeros, of_byte } = crc_tables(algorithm).unwrap();
             let effect = |(at, byte): (usize, &u8)| of_byte[len - 1 - at][usize::from(*byte)];
             let sum =
                 bytes[..len].iter().enumerate().map(effect).fold(of_zeros[len], |sum, effect| sum ^ effect);
             assert_eq!(u64::from(sum), digest(algorithm, &bytes[..len]), "{algorithm:?} of {len} bytes");
         }
-        assert!(effects(Algorithm::Xor16).is_none());
+        assert!(crc_tables(Algorithm::Xor16).is_none());
     }
 
     #[test]
@@ -219,10 +221,11 @@ mod tests {
         let (mut buffer, mut slots, mut inputs) = (Vec::new(), Vec::new(), Vec::new());
         for (index, (value, bits)) in fields.into_iter().enumerate() {
             slots.push(value);
-            inputs.push(Input::Field { slot: index as u16, bits, valid: None });
+            inputs.push(HashInput::Field { slot: index as u16, bits, valid: None });
         }
         let calculation = Calculation::new(String::new(), Algorithm::Identity, inputs);
-        let value = compute(&calculation, &slots, Payload { bytes: &[], zeros: 0 }, &mut buffer, &mut 0);
+        let value =
+            compute(&calculation, &slots, Payload { bytes: &[], virtual_len: 0 }, &mut buffer, &mut 0);
         // 0101 1111111111 1 00010010001101000101011001111000 0
         assert_eq!(buffer, [0x5f, 0xfe, 0x24, 0x68, 0xac, 0xf0]);
         assert_eq!(value, 0x5ffe_2468_acf0);

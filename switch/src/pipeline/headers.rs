@@ -1,8 +1,8 @@
 //! Headers as blocks of slots: copying, stacks, unions. P4_16's semantics, as BMv2 has them for p4c's programs.
 
-use crate::program::{HeaderOp, Slot, Stack, VALID};
+use crate::program::{self, HeaderInfo, HeaderStack, Slot};
 
-const VALID_SLOT: usize = VALID as usize;
+const VALID_SLOT: usize = program::VALID_SLOT as usize;
 
 /// Makes headers at these places, relative to `base`, invalid: a union has one valid member.
 pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
@@ -14,7 +14,7 @@ pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
 }
 
 /// Assigns a header; an invalid one makes the other invalid and leaves its fields alone.
-pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderOp) {
+pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderInfo) {
     if slots[from + VALID_SLOT] == 0 {
         slots[to + VALID_SLOT] = 0;
         return;
@@ -24,49 +24,49 @@ pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderOp) {
 }
 
 /// Base of an element of a stack.
-pub(super) fn element(stack: &Stack, index: u64) -> Option<Slot> {
+pub(super) fn element(stack: &HeaderStack, index: u64) -> Option<Slot> {
     (index < u64::from(stack.size)).then(|| stack.base + index as u16 * stack.stride)
 }
 
-fn range(stack: &Stack, from: usize, to: usize) -> std::ops::Range<usize> {
+fn range(stack: &HeaderStack, from: usize, to: usize) -> std::ops::Range<usize> {
     let at = |index: usize| usize::from(stack.base) + index * usize::from(stack.stride);
     at(from)..at(to)
 }
 
-fn invalidate_elements(slots: &mut [u64], stack: &Stack, from: usize, to: usize) {
+fn invalidate_elements(slots: &mut [u64], stack: &HeaderStack, from: usize, to: usize) {
     for index in from..to {
         let base = usize::from(stack.base) + index * usize::from(stack.stride);
-        for (block, _) in &stack.blocks {
+        for (block, _) in &stack.member_blocks {
             slots[base + usize::from(*block) + VALID_SLOT] = 0;
         }
     }
 }
 
 /// Moves all elements back by `count`; the new ones are invalid.
-pub(super) fn push(slots: &mut [u64], stack: &Stack, count: u64) {
+pub(super) fn push(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
     slots.copy_within(range(stack, 0, size - count), range(stack, count, size).start);
     invalidate_elements(slots, stack, 0, count);
-    let next = &mut slots[usize::from(stack.count)];
+    let next = &mut slots[usize::from(stack.next_index_slot)];
     *next = (*next + count as u64).min(size as u64);
 }
 
 /// Moves all elements to the front by `count`; those at the end are invalid.
-pub(super) fn pop(slots: &mut [u64], stack: &Stack, count: u64) {
+pub(super) fn pop(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
     slots.copy_within(range(stack, count, size), range(stack, 0, size).start);
     invalidate_elements(slots, stack, size - count, size);
-    let next = &mut slots[usize::from(stack.count)];
+    let next = &mut slots[usize::from(stack.next_index_slot)];
     *next = next.saturating_sub(count as u64);
 }
 
 /// Assigns a stack, element by element, with its counter.
-pub(super) fn copy_stack(slots: &mut [u64], to: &Stack, from: &Stack) {
+pub(super) fn copy_stack(slots: &mut [u64], to: &HeaderStack, from: &HeaderStack) {
     let size = usize::from(to.size.min(from.size));
     slots.copy_within(range(from, 0, size), range(to, 0, size).start);
-    slots[usize::from(to.count)] = slots[usize::from(from.count)];
+    slots[usize::from(to.next_index_slot)] = slots[usize::from(from.next_index_slot)];
 }
 
 #[cfg(test)]
@@ -75,14 +75,14 @@ mod tests {
 
     #[test]
     fn push_and_pop() {
-        let stack = Stack {
+        let stack = HeaderStack {
             name: "stack".to_owned(),
-            of_unions: false,
+            is_union_stack: false,
             base: 1,
             stride: 3,
             size: 3,
-            count: 0,
-            blocks: vec![(0, 0)],
+            next_index_slot: 0,
+            member_blocks: vec![(0, 0)],
         };
         // Counter, then per element: valid, origin, value.
         let mut slots = [2, 1, 0, 10, 1, 0, 20, 0, 0, 0];

@@ -1,7 +1,7 @@
 //! Idle timeouts: which entries no packet has matched for long.
 
 use super::Pipeline;
-use super::entry::{EntryHandle, TableError};
+use super::api_types::{EntryHandle, TableError};
 use crate::program::TableId;
 use std::time::Duration;
 
@@ -25,7 +25,8 @@ impl Pipeline {
     pub fn take_timed_out(&mut self, now: u64) -> Vec<(TableId, EntryHandle)> {
         let mut expired = Vec::new();
         for (index, state) in self.state.tables.iter_mut().enumerate() {
-            for (number, (last_hit, cold)) in state.rest.last_hit.iter().zip(&mut state.rest.cold).enumerate()
+            for (number, (last_hit, cold)) in
+                state.extras.last_hit.iter().zip(&mut state.extras.cold).enumerate()
             {
                 let Some(cold) = cold else { continue };
                 let idle = now.saturating_sub((*last_hit).max(cold.timer));
@@ -47,7 +48,7 @@ impl Pipeline {
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
         let number = self.entry(table, entry)?;
         let state = &self.state.tables[usize::from(table.0)];
-        let last_hit = state.rest.last_hit.get(number as usize);
+        let last_hit = state.extras.last_hit.get(number as usize);
         Ok(last_hit.map(|last_hit| self.state.now.saturating_sub(*last_hit)))
     }
 
@@ -55,8 +56,8 @@ impl Pipeline {
     pub fn restart_timeouts(&mut self) {
         let now = self.state.now;
         for state in self.state.tables.iter_mut() {
-            state.rest.last_hit.fill(now);
-            state.rest.cold.iter_mut().flatten().for_each(|cold| cold.timer = now);
+            state.extras.last_hit.fill(now);
+            state.extras.cold.iter_mut().flatten().for_each(|cold| cold.timer = now);
         }
     }
 }

@@ -35,7 +35,7 @@ pub struct EgressMeta {
 
 /// Ingress's decision on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Verdict {
+pub enum IngressVerdict {
     /// It is dropped.
     Drop,
     /// It goes to one port.
@@ -89,7 +89,7 @@ pub struct Digest {
 
 /// The outputs of a run of the pipeline beside its verdict.
 #[derive(Debug, Default)]
-pub struct Effects {
+pub struct SideEffects {
     /// The pool from which copies are taken.
     pub pool: PacketPool,
     /// Clones, in the order they were made. The driver of the pipeline takes them out.

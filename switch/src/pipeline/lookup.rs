@@ -3,7 +3,7 @@
 //! Entries are numbered from 1; 0 is no entry. Data that is equal in all switches that run the program (the layout of
 //! the key, masks) is kept with the program: tens of switches share a cache, so each should have little state.
 
-use crate::program::{KeyPlan, MatchKind, SMALL_BITS, Table};
+use crate::program::{DIRECT_KEY_BITS, KeyLayout, MatchKind, Table};
 
 /// An entry's match, as words.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -21,40 +21,42 @@ pub(super) struct Match {
 #[derive(Clone, Debug)]
 pub(super) enum Lookup {
     /// No key: every packet misses.
-    Nothing,
+    Keyless,
     /// All exact, one word.
-    Word(Word),
+    Word(WordIndex),
     /// All exact.
-    Words(Index),
+    Words(HashIndex),
     /// One LPM element.
-    Prefix(Prefixes),
+    Prefix(LpmIndex),
     /// Priorities decide.
-    Scan(Rows),
+    Ternary(PriorityList),
 }
 
 impl Lookup {
     pub fn new(table: &Table) -> Lookup {
         let has = |kind| table.key.iter().any(|key| key.kind == kind);
-        match table.plan.words {
-            0 => Lookup::Nothing,
-            words if has(MatchKind::Ternary) || has(MatchKind::Range) => Lookup::Scan(Rows::new(words)),
-            _ if has(MatchKind::Lpm) => Lookup::Prefix(Prefixes::new(&table.plan)),
-            1 => Lookup::Word(Word::new()),
-            words => Lookup::Words(Index::new(words)),
+        match table.key_layout.words {
+            0 => Lookup::Keyless,
+            words if has(MatchKind::Ternary) || has(MatchKind::Range) => {
+                Lookup::Ternary(PriorityList::new(words))
+            }
+            _ if has(MatchKind::Lpm) => Lookup::Prefix(LpmIndex::new(&table.key_layout)),
+            1 => Lookup::Word(WordIndex::new()),
+            words => Lookup::Words(HashIndex::new(words)),
         }
     }
 
     /// Returns the entries of all keys from 0 on, if the place of a key's entry is the key itself.
     pub fn small(&self) -> &[u32] {
         match self {
-            Lookup::Word(word) => &word.small,
+            Lookup::Word(word) => &word.direct,
             _ => &[],
         }
     }
 
     /// Returns the entry that matches, or 0. `key` is scratch space.
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
-        table.plan.read(slots, key);
+        table.key_layout.build_key(slots, key);
         self.find_key(table, key)
     }
 
@@ -62,10 +64,10 @@ impl Lookup {
     #[inline]
     pub fn find_word(&self, table: &Table, word: u64, key: &mut Vec<u64>) -> u32 {
         match self {
-            Lookup::Nothing => 0,
+            Lookup::Keyless => 0,
             Lookup::Word(words) => words.get(word),
-            Lookup::Prefix(prefixes) if Prefixes::is_packed(&table.plan) => {
-                prefixes.find_packed(&table.plan, word)
+            Lookup::Prefix(prefixes) if LpmIndex::is_packed(&table.key_layout) => {
+                prefixes.find_packed(&table.key_layout, word)
             }
             _ => {
                 key.clear();
@@ -78,27 +80,27 @@ impl Lookup {
     /// Finds the entry for a key, like [`Lookup::find`]. The content of `key` is undefined afterwards.
     pub fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
         match self {
-            Lookup::Nothing => 0,
+            Lookup::Keyless => 0,
             Lookup::Word(words) => words.get(key[0]),
             Lookup::Words(index) => index.get(key),
-            Lookup::Prefix(prefixes) if Prefixes::is_packed(&table.plan) => {
-                prefixes.find_packed(&table.plan, key[0])
+            Lookup::Prefix(prefixes) if LpmIndex::is_packed(&table.key_layout) => {
+                prefixes.find_packed(&table.key_layout, key[0])
             }
-            Lookup::Prefix(prefixes) => prefixes.find(&table.plan, key),
-            Lookup::Scan(rows) => rows.find(table, key),
+            Lookup::Prefix(prefixes) => prefixes.find(&table.key_layout, key),
+            Lookup::Ternary(rows) => rows.find(table, key),
         }
     }
 
     /// Returns the entry with exactly this match, or 0.
-    pub fn find_same(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
+    pub fn find_exact(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
-            Lookup::Nothing => 0,
+            Lookup::Keyless => 0,
             Lookup::Word(word) => word.get(wanted.value[0]),
             Lookup::Words(index) => index.get(&wanted.value),
             Lookup::Prefix(prefixes) => {
-                prefixes.index.get(&Prefixes::key_of(&table.plan, &wanted.value, wanted.prefix))
+                prefixes.index.get(&LpmIndex::key_of(&table.key_layout, &wanted.value, wanted.prefix))
             }
-            Lookup::Scan(rows) => {
+            Lookup::Ternary(rows) => {
                 let mut same = rows.rows.iter().filter(|row| row.rank == wanted.rank);
                 same.find(|row| entries(row.entry).as_ref() == Some(wanted)).map_or(0, |row| row.entry)
             }
@@ -107,45 +109,45 @@ impl Lookup {
 
     pub fn insert(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
-            Lookup::Nothing => {}
+            Lookup::Keyless => {}
             Lookup::Word(word) => word.insert(found.value[0], entry),
             Lookup::Words(index) => index.insert(&found.value, entry),
-            Lookup::Prefix(prefixes) => prefixes.insert(&table.plan, found, entry),
-            Lookup::Scan(rows) => rows.insert(found, entry),
+            Lookup::Prefix(prefixes) => prefixes.insert(&table.key_layout, found, entry),
+            Lookup::Ternary(rows) => rows.insert(found, entry),
         }
     }
 
     pub fn remove(&mut self, table: &Table, entry: u32, found: &Match) {
         match self {
-            Lookup::Nothing => {}
+            Lookup::Keyless => {}
             Lookup::Word(word) => word.remove(found.value[0]),
             Lookup::Words(index) => index.remove(&found.value),
-            Lookup::Prefix(prefixes) => prefixes.remove(&table.plan, found),
-            Lookup::Scan(rows) => rows.remove(entry),
+            Lookup::Prefix(prefixes) => prefixes.remove(&table.key_layout, found),
+            Lookup::Ternary(rows) => rows.remove(entry),
         }
     }
 }
 
 /// Keys of one word: the small ones, as ports are, say themselves where their entry is.
 #[derive(Clone, Debug)]
-pub(super) struct Word {
+pub(super) struct WordIndex {
     /// The entries of all keys below its length.
-    small: Vec<u32>,
+    direct: Vec<u32>,
     /// The others.
-    index: Index,
+    index: HashIndex,
 }
 
 /// Keys from here on are hashed.
-const LARGE: u64 = 1 << SMALL_BITS;
+const DIRECT_KEYS: u64 = 1 << DIRECT_KEY_BITS;
 
-impl Word {
-    fn new() -> Word {
-        Word { small: Vec::new(), index: Index::new(1) }
+impl WordIndex {
+    fn new() -> WordIndex {
+        WordIndex { direct: Vec::new(), index: HashIndex::new(1) }
     }
 
     #[inline]
     fn get(&self, key: u64) -> u32 {
-        match self.small.get(key as usize) {
+        match self.direct.get(key as usize) {
             Some(entry) => *entry,
             None if self.index.used == 0 => 0,
             None => self.index.get_word(key),
@@ -153,16 +155,16 @@ impl Word {
     }
 
     fn insert(&mut self, key: u64, entry: u32) {
-        if key >= LARGE {
+        if key >= DIRECT_KEYS {
             return self.index.insert(&[key], entry);
         }
         let at = key as usize;
-        self.small.resize(self.small.len().max(at + 1), 0);
-        self.small[at] = entry;
+        self.direct.resize(self.direct.len().max(at + 1), 0);
+        self.direct[at] = entry;
     }
 
     fn remove(&mut self, key: u64) {
-        match self.small.get_mut(key as usize) {
+        match self.direct.get_mut(key as usize) {
             Some(entry) => *entry = 0,
             None => self.index.remove(&[key]),
         }
@@ -171,7 +173,7 @@ impl Word {
 
 /// A hash table with open addressing and linear probing. A place is a row of words: the entry, then its key.
 #[derive(Clone, Debug)]
-pub(super) struct Index {
+pub(super) struct HashIndex {
     rows: Box<[u64]>,
     /// Words of a row.
     width: u32,
@@ -180,30 +182,30 @@ pub(super) struct Index {
     used: u32,
 }
 
-const SMALLEST: u32 = 8;
+const MIN_CAPACITY: u32 = 8;
 /// 2^64 divided by the golden ratio: spreads keys that differ in a few bits.
-const SPREAD: u64 = 0x9e37_79b9_7f4a_7c15;
+const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
 fn mix(hash: u64, word: u64) -> u64 {
-    let product = u128::from(hash ^ word) * u128::from(SPREAD);
+    let product = u128::from(hash ^ word) * u128::from(HASH_MULTIPLIER);
     product as u64 ^ (product >> 64) as u64
 }
 
-impl Index {
-    fn new(words: usize) -> Index {
-        Index::with_places(words + 1, SMALLEST)
+impl HashIndex {
+    fn new(words: usize) -> HashIndex {
+        HashIndex::with_places(words + 1, MIN_CAPACITY)
     }
 
-    fn with_places(width: usize, places: u32) -> Index {
+    fn with_places(width: usize, places: u32) -> HashIndex {
         let rows = vec![0; width * places as usize].into_boxed_slice();
-        Index { rows, width: width as u32, mask: places - 1, used: 0 }
+        HashIndex { rows, width: width as u32, mask: places - 1, used: 0 }
     }
 
     #[inline]
     fn get_word(&self, key: u64) -> u32 {
         let mask = self.mask as usize;
-        let mut at = mix(SPREAD, key) as usize & mask;
+        let mut at = mix(HASH_MULTIPLIER, key) as usize & mask;
         loop {
             let [entry, found] = self.rows[at * 2..][..2] else { return 0 };
             if entry == 0 || found == key {
@@ -223,8 +225,8 @@ impl Index {
         &mut self.rows[at * width..][..width]
     }
 
-    fn position(&self, key: &[u64]) -> usize {
-        let mut at = self.home(key);
+    fn probe(&self, key: &[u64]) -> usize {
+        let mut at = self.home_bucket(key);
         loop {
             let row = self.row(at);
             if row[0] == 0 || row[1..] == *key {
@@ -234,17 +236,17 @@ impl Index {
         }
     }
 
-    fn home(&self, key: &[u64]) -> usize {
-        key.iter().fold(SPREAD, |hash, word| mix(hash, *word)) as usize & self.mask as usize
+    fn home_bucket(&self, key: &[u64]) -> usize {
+        key.iter().fold(HASH_MULTIPLIER, |hash, word| mix(hash, *word)) as usize & self.mask as usize
     }
 
     fn get(&self, key: &[u64]) -> u32 {
-        self.row(self.position(key))[0] as u32
+        self.row(self.probe(key))[0] as u32
     }
 
     fn insert(&mut self, key: &[u64], entry: u32) {
         if (self.used + 1) * 2 > self.mask + 1 {
-            let mut larger = Index::with_places(self.width as usize, (self.mask + 1) * 2);
+            let mut larger = HashIndex::with_places(self.width as usize, (self.mask + 1) * 2);
             for row in self.rows.chunks_exact(self.width as usize).filter(|row| row[0] != 0) {
                 larger.put(&row[1..], row[0] as u32);
             }
@@ -254,7 +256,7 @@ impl Index {
     }
 
     fn put(&mut self, key: &[u64], entry: u32) {
-        let at = self.position(key);
+        let at = self.probe(key);
         let row = self.row_mut(at);
         let free = row[0] == 0;
         row[0] = u64::from(entry);
@@ -264,7 +266,7 @@ impl Index {
 
     fn remove(&mut self, key: &[u64]) {
         let (mask, width) = (self.mask as usize, self.width as usize);
-        let mut hole = self.position(key);
+        let mut hole = self.probe(key);
         if self.row(hole)[0] == 0 {
             return;
         }
@@ -277,7 +279,7 @@ impl Index {
             if row[0] == 0 {
                 break;
             }
-            let home = self.home(&row[1..]);
+            let home = self.home_bucket(&row[1..]);
             if at.wrapping_sub(home) & mask >= at.wrapping_sub(hole) & mask {
                 self.rows.copy_within(at * width..(at + 1) * width, hole * width);
                 hole = at;
@@ -289,8 +291,8 @@ impl Index {
 
 /// Longest prefix match: one hash table, asked once for every length of prefix in use, longest first.
 #[derive(Clone, Debug)]
-pub(super) struct Prefixes {
-    index: Index,
+pub(super) struct LpmIndex {
+    index: HashIndex,
     /// The prefix lengths in use, longest first, and how many entries have each.
     lengths: Vec<(u16, u32)>,
 }
@@ -298,20 +300,20 @@ pub(super) struct Prefixes {
 /// Bits that a prefix length takes when packed with the key.
 const LENGTH_BITS: u32 = 7;
 
-impl Prefixes {
-    fn new(plan: &KeyPlan) -> Prefixes {
-        let words = if Prefixes::is_packed(plan) { 1 } else { plan.words + 1 };
-        Prefixes { index: Index::new(words), lengths: Vec::new() }
+impl LpmIndex {
+    fn new(plan: &KeyLayout) -> LpmIndex {
+        let words = if LpmIndex::is_packed(plan) { 1 } else { plan.words + 1 };
+        LpmIndex { index: HashIndex::new(words), lengths: Vec::new() }
     }
 
     /// A short key and its prefix length share a word, the length being below.
     #[inline]
-    fn is_packed(plan: &KeyPlan) -> bool {
+    fn is_packed(plan: &KeyLayout) -> bool {
         plan.bits + LENGTH_BITS <= u64::BITS
     }
 
-    fn key_of(plan: &KeyPlan, value: &[u64], length: u16) -> Vec<u64> {
-        if Prefixes::is_packed(plan) {
+    fn key_of(plan: &KeyLayout, value: &[u64], length: u16) -> Vec<u64> {
+        if LpmIndex::is_packed(plan) {
             return vec![value[0] << LENGTH_BITS | u64::from(length)];
         }
         let mut key = value.to_vec();
@@ -320,7 +322,7 @@ impl Prefixes {
     }
 
     #[inline]
-    fn find_packed(&self, plan: &KeyPlan, word: u64) -> u32 {
+    fn find_packed(&self, plan: &KeyLayout, word: u64) -> u32 {
         for (length, _) in &self.lengths {
             let mask = plan.prefixes[usize::from(*length)][0];
             let entry = self.index.get_word((word & mask) << LENGTH_BITS | u64::from(*length));
@@ -331,7 +333,7 @@ impl Prefixes {
         0
     }
 
-    fn find(&self, plan: &KeyPlan, key: &mut Vec<u64>) -> u32 {
+    fn find(&self, plan: &KeyLayout, key: &mut Vec<u64>) -> u32 {
         key.resize(plan.words * 2 + 1, 0);
         let (whole, masked) = key.split_at_mut(plan.words);
         for (length, _) in &self.lengths {
@@ -348,8 +350,8 @@ impl Prefixes {
         0
     }
 
-    fn insert(&mut self, plan: &KeyPlan, found: &Match, entry: u32) {
-        self.index.insert(&Prefixes::key_of(plan, &found.value, found.prefix), entry);
+    fn insert(&mut self, plan: &KeyLayout, found: &Match, entry: u32) {
+        self.index.insert(&LpmIndex::key_of(plan, &found.value, found.prefix), entry);
         match self.lengths.iter_mut().find(|(length, _)| *length == found.prefix) {
             Some((_, count)) => *count += 1,
             None => {
@@ -359,8 +361,8 @@ impl Prefixes {
         }
     }
 
-    fn remove(&mut self, plan: &KeyPlan, found: &Match) {
-        self.index.remove(&Prefixes::key_of(plan, &found.value, found.prefix));
+    fn remove(&mut self, plan: &KeyLayout, found: &Match) {
+        self.index.remove(&LpmIndex::key_of(plan, &found.value, found.prefix));
         for (_, count) in self.lengths.iter_mut().filter(|(length, _)| *length == found.prefix) {
             *count -= 1;
         }
@@ -370,7 +372,7 @@ impl Prefixes {
 
 /// Entries tried one after the other, the most important first.
 #[derive(Clone, Debug)]
-pub(super) struct Rows {
+pub(super) struct PriorityList {
     words: usize,
     rows: Vec<Row>,
     /// Value and mask of each row.
@@ -384,9 +386,9 @@ struct Row {
     ranges: Vec<(usize, Vec<u64>, Vec<u64>)>,
 }
 
-impl Rows {
-    fn new(words: usize) -> Rows {
-        Rows { words, rows: Vec::new(), patterns: Vec::new() }
+impl PriorityList {
+    fn new(words: usize) -> PriorityList {
+        PriorityList { words, rows: Vec::new(), patterns: Vec::new() }
     }
 
     fn find(&self, table: &Table, key: &[u64]) -> u32 {
@@ -415,7 +417,7 @@ impl Rows {
 }
 
 fn in_range(table: &Table, key: &[u64], (element, low, high): &(usize, Vec<u64>, Vec<u64>)) -> bool {
-    let value = table.plan.element(*element, table.key[*element].bits, key);
+    let value = table.key_layout.extract_element(*element, table.key[*element].bits, key);
     let order = |a: &[u64], b: &[u64]| a.iter().rev().cmp(b.iter().rev());
     order(low, &value).is_le() && order(&value, high).is_le()
 }
@@ -430,7 +432,7 @@ mod tests {
         /// The index does what a map does, through growth and removal.
         #[test]
         fn index_is_a_map(steps in prop::collection::vec((any::<bool>(), 0u64..40, 0u64..3), 0..400)) {
-            let (mut index, mut map) = (Index::new(2), BTreeMap::new());
+            let (mut index, mut map) = (HashIndex::new(2), BTreeMap::new());
             for (number, (insert, a, b)) in steps.into_iter().enumerate() {
                 let key = [a << 50, b];
                 if insert {

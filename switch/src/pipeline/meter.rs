@@ -1,6 +1,6 @@
 //! Two-rate three-colour meters, not colour-aware (RFC 2698 as BMv2 does it).
 
-use super::entry::MeterRates;
+use super::api_types::MeterRates;
 
 const GREEN: u64 = 0;
 const YELLOW: u64 = 1;

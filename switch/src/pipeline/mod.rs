@@ -1,43 +1,43 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
 
-mod arrays;
-mod control;
+mod api_types;
 #[cfg(test)]
-mod engines;
-mod entry;
-mod exec;
-mod frame;
+mod differential_tests;
+mod extern_api;
 mod hash;
+mod header_moves;
 mod headers;
 mod idle;
+mod interpreter;
 mod io;
 mod lookup;
 mod meter;
 mod native;
 mod parse;
-mod profiles;
-mod rare;
+mod profile_api;
 mod scratch;
+mod slow_ops;
 mod state;
-mod tables;
+mod table_api;
+mod table_state;
 mod trace;
+mod tracing;
 mod values;
-mod watch;
 mod wide;
 
 pub use crate::program::Engine;
-pub use entry::{
+pub use api_types::{
     ActionCall, CounterValue, EntryHandle, GroupHandle, KeyMatch, MemberHandle, MeterRates, TableEntry,
     TableError,
 };
-pub use io::{ClonedPacket, Digest, Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
+pub use io::{ClonedPacket, Digest, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 pub use scratch::Scratch;
 pub use trace::{NoTrace, Tracer};
 
 use crate::packet::Packet;
-use crate::program::{Program, SESSION_SET, low_bits};
-pub(crate) use native::Outcome;
-use parse::Frame;
+use crate::program::{CLONE_SESSION_VALID, Program, low_mask};
+pub(crate) use native::NativeResult;
+use parse::PacketContext;
 use state::State;
 use std::sync::Arc;
 
@@ -103,13 +103,18 @@ impl Pipeline {
         self.state.failed_assertions
     }
     /// Returns the number of actions that were aborted because they exceeded the budget of jumps.
-    pub fn runaway_actions(&self) -> u64 {
-        self.state.runaways
+    pub fn jump_budget_overruns(&self) -> u64 {
+        self.state.jump_budget_overruns
     }
 
     /// Parses a packet and runs ingress on it.
-    pub fn ingress(&mut self, packet: &mut Packet, meta: IngressMeta, fx: &mut Effects) -> Verdict {
-        self.ingress_traced(packet, meta, fx, &mut NoTrace)
+    pub fn ingress(
+        &mut self,
+        packet: &mut Packet,
+        meta: IngressMeta,
+        effects: &mut SideEffects,
+    ) -> IngressVerdict {
+        self.ingress_traced(packet, meta, effects, &mut NoTrace)
     }
 
     /// As [`Pipeline::ingress`], watched.
@@ -118,9 +123,9 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
-    ) -> Verdict {
+    ) -> IngressVerdict {
         let outcome = self.start_ingress::<T>(packet, meta);
         self.finish_ingress(outcome, packet, meta, fx, tracer)
     }
@@ -131,11 +136,11 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
-    ) -> Outcome<Verdict> {
+    ) -> NativeResult<IngressVerdict> {
         let Pipeline { program, state } = self;
         match runs_native::<T>(state) {
             true => native::ingress(program, state, packet, meta),
-            false => Outcome::Interpret,
+            false => NativeResult::Interpret,
         }
     }
 
@@ -143,19 +148,24 @@ impl Pipeline {
     #[inline]
     pub(crate) fn finish_ingress<T: Tracer>(
         &mut self,
-        outcome: Outcome<Verdict>,
+        outcome: NativeResult<IngressVerdict>,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
-    ) -> Verdict {
+    ) -> IngressVerdict {
         let Pipeline { program, state } = self;
         match outcome {
-            Outcome::Done(verdict) => verdict,
-            Outcome::Rest => self.complete_ingress(packet, meta, fx, tracer),
-            Outcome::Interpret => {
-                let frame =
-                    &mut Frame { program, state, packet: &mut *packet, now: meta.now, tracer: &mut *tracer };
+            NativeResult::Done(verdict) => verdict,
+            NativeResult::Finish => self.complete_ingress(packet, meta, fx, tracer),
+            NativeResult::Interpret => {
+                let frame = &mut PacketContext {
+                    program,
+                    state,
+                    packet: &mut *packet,
+                    now: meta.now,
+                    tracer: &mut *tracer,
+                };
                 frame.ingress(meta.port);
                 self.complete_ingress(packet, meta, fx, tracer)
             }
@@ -168,30 +178,30 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: IngressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
-    ) -> Verdict {
+    ) -> IngressVerdict {
         let Pipeline { program, state } = self;
         let program: &Program = program;
-        let (standard, flags) = (&program.standard, &program.state);
+        let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(state.drop_port);
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(packet, flags.clone_session);
         if session != 0 {
             let mut clone = fx.pool.get();
             clone.copy_bytes_from(packet);
-            lay_out(program, state, &mut clone);
+            init_phv(program, state, &mut clone);
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
-            Frame { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }
+            PacketContext { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }
                 .parse_and_verify();
             let list = slot(packet, flags.clone_list);
-            keep(program, state, &packet.phv.slots, list);
-            restore(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
+            save_fields(program, state, &packet.phv.slots, list);
+            restore_fields(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
             fx.clones.push(ClonedPacket {
-                session: (session & !SESSION_SET) as u16,
+                session: (session & !CLONE_SESSION_VALID) as u16,
                 priority,
                 packet: clone,
             });
@@ -203,8 +213,8 @@ impl Pipeline {
         }
         let list = slot(packet, flags.resubmit);
         if list != 0 {
-            send_back(program, state, packet, list, instance::RESUBMITTED);
-            return Verdict::Resubmit;
+            prepare_reentry(program, state, packet, list, instance::RESUBMITTED);
+            return IngressVerdict::Resubmit;
         }
         let priority = slot(packet, standard.priority) as u8;
         let group = slot(packet, standard.mcast_grp) as u16;
@@ -212,18 +222,18 @@ impl Pipeline {
             packet.phv.slots[usize::from(standard.instance_type)] = instance::REPLICATED;
             packet.phv.slots[usize::from(flags.recirculate)] = 0;
             packet.phv.truncate = u32::MAX;
-            return Verdict::Multicast { group, priority };
+            return IngressVerdict::Multicast { group, priority };
         }
         let port = slot(packet, standard.egress_spec);
         if port == drop_port {
-            return Verdict::Drop;
+            return IngressVerdict::Drop;
         }
         packet.phv.slots[usize::from(standard.instance_type)] = instance::NORMAL;
-        Verdict::Unicast { port: port as u16, priority }
+        IngressVerdict::Unicast { port: port as u16, priority }
     }
 
     /// Runs egress on a packet that went through ingress, or on a clone, and deparses it.
-    pub fn egress(&mut self, packet: &mut Packet, meta: EgressMeta, fx: &mut Effects) -> EgressVerdict {
+    pub fn egress(&mut self, packet: &mut Packet, meta: EgressMeta, fx: &mut SideEffects) -> EgressVerdict {
         self.egress_traced(packet, meta, fx, &mut NoTrace)
     }
 
@@ -233,7 +243,7 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let outcome = self.start_egress::<T>(packet, meta);
@@ -246,14 +256,14 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
-    ) -> Outcome<EgressVerdict> {
+    ) -> NativeResult<EgressVerdict> {
         let Pipeline { program, state } = self;
         if !runs_native::<T>(state) {
-            return Outcome::Interpret;
+            return NativeResult::Interpret;
         }
         let outcome = native::egress(program, state, packet, meta);
-        if let Outcome::Done(EgressVerdict::Send) = outcome {
-            cut(packet);
+        if let NativeResult::Done(EgressVerdict::Send) = outcome {
+            apply_truncate(packet);
         }
         outcome
     }
@@ -262,20 +272,25 @@ impl Pipeline {
     #[inline]
     pub(crate) fn finish_egress<T: Tracer>(
         &mut self,
-        outcome: Outcome<EgressVerdict>,
+        outcome: NativeResult<EgressVerdict>,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let Pipeline { program, state } = self;
         match outcome {
-            Outcome::Done(verdict) => verdict,
-            Outcome::Rest => self.complete_egress(packet, meta, fx, tracer),
-            Outcome::Interpret => {
+            NativeResult::Done(verdict) => verdict,
+            NativeResult::Finish => self.complete_egress(packet, meta, fx, tracer),
+            NativeResult::Interpret => {
                 let egress_spec = egress_spec(program, state);
-                let frame =
-                    &mut Frame { program, state, packet: &mut *packet, now: meta.now, tracer: &mut *tracer };
+                let frame = &mut PacketContext {
+                    program,
+                    state,
+                    packet: &mut *packet,
+                    now: meta.now,
+                    tracer: &mut *tracer,
+                };
                 frame.egress(meta, egress_spec);
                 self.complete_egress(packet, meta, fx, tracer)
             }
@@ -288,25 +303,25 @@ impl Pipeline {
         &mut self,
         packet: &mut Packet,
         meta: EgressMeta,
-        fx: &mut Effects,
+        fx: &mut SideEffects,
         tracer: &mut T,
     ) -> EgressVerdict {
         let Pipeline { program, state } = self;
         let program: &Program = program;
-        let (standard, flags) = (&program.standard, &program.state);
+        let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(state.drop_port);
-        let mut frame = Frame { program, state, packet, now: meta.now, tracer };
+        let mut frame = PacketContext { program, state, packet, now: meta.now, tracer };
         let slot = |packet: &Packet, slot: u16| packet.phv.slots[usize::from(slot)];
         let session = slot(frame.packet, flags.clone_session);
         if session != 0 {
             let mut clone = fx.pool.copy(frame.packet);
             clone.phv.truncate = u32::MAX;
             let list = slot(frame.packet, flags.clone_list);
-            keep(program, frame.state, &frame.packet.phv.slots, list);
-            restore(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
+            save_fields(program, frame.state, &frame.packet.phv.slots, list);
+            restore_fields(program, frame.state, &mut clone.phv.slots, list, instance::EGRESS_CLONE);
             let priority = slot(&clone, standard.priority) as u8;
             fx.clones.push(ClonedPacket {
-                session: (session & !SESSION_SET) as u16,
+                session: (session & !CLONE_SESSION_VALID) as u16,
                 priority,
                 packet: clone,
             });
@@ -316,16 +331,16 @@ impl Pipeline {
             return EgressVerdict::Drop;
         }
         frame.deparse();
-        let Frame { state, packet, .. } = frame;
+        let PacketContext { state, packet, .. } = frame;
         let list = slot(packet, flags.recirculate);
         if list != 0 {
             let len = packet.len();
             packet.phv.ingress_length = len;
-            send_back(program, state, packet, list, instance::RECIRCULATED);
+            prepare_reentry(program, state, packet, list, instance::RECIRCULATED);
             return EgressVerdict::Recirculate;
         }
-        cut(packet);
-        take_vector(state, packet);
+        apply_truncate(packet);
+        recycle_vector(state, packet);
         EgressVerdict::Send
     }
 }
@@ -339,12 +354,12 @@ fn runs_native<T: Tracer>(state: &State) -> bool {
 /// Returns anything but the drop port, so that only egress itself can drop a packet.
 #[inline]
 fn egress_spec(program: &Program, state: &State) -> u64 {
-    (u64::from(state.drop_port) + 1) & low_bits(program.standard.port_bits)
+    (u64::from(state.drop_port) + 1) & low_mask(program.standard.port_bits)
 }
 
 /// Cuts a packet that is put together to the length that the program wants.
 #[inline]
-fn cut(packet: &mut Packet) {
+fn apply_truncate(packet: &mut Packet) {
     let truncate = packet.phv.truncate;
     if truncate < packet.len() {
         packet.truncate(truncate);
@@ -353,28 +368,28 @@ fn cut(packet: &mut Packet) {
 
 /// Takes the header vector of a packet that is its bytes from now on.
 #[inline(never)]
-fn take_vector(state: &mut State, packet: &mut Packet) {
-    state.scratch.give_vector(packet.phv.slots.take());
+fn recycle_vector(state: &mut State, packet: &mut Packet) {
+    state.scratch.recycle_vector(packet.phv.slots.take());
 }
 
 /// Gives a packet a header vector, unless it has one. But for constants it may hold anything.
 #[inline]
-fn give_vector(program: &Program, state: &mut State, packet: &mut Packet) {
-    if !packet.phv.slots.are_of(program.stamp) {
-        packet.phv.slots = state.scratch.take_vector(program);
+fn attach_vector(program: &Program, state: &mut State, packet: &mut Packet) {
+    if !packet.phv.slots.has_layout(program.layout_id) {
+        packet.phv.slots = state.scratch.acquire_vector(program);
     }
 }
 
 /// Gives a packet a fresh header vector: no header valid, all metadata 0.
-fn lay_out(program: &Program, state: &mut State, packet: &mut Packet) {
-    begin(packet);
-    give_vector(program, state, packet);
+fn init_phv(program: &Program, state: &mut State, packet: &mut Packet) {
+    reset_phv(packet);
+    attach_vector(program, state, packet);
     packet.phv.slots[..program.vars].fill(0);
 }
 
 /// Forgets what the pipeline knew of a packet, but for its slots. Returns the packet's length.
 #[inline]
-fn begin(packet: &mut Packet) -> u32 {
+fn reset_phv(packet: &mut Packet) -> u32 {
     let len = packet.len();
     let phv = &mut packet.phv;
     phv.parsed = 0;
@@ -385,7 +400,7 @@ fn begin(packet: &mut Packet) -> u32 {
 }
 
 /// Remembers the fields of a list (counted from 1).
-fn keep(program: &Program, state: &mut State, slots: &[u64], list: u64) {
+fn save_fields(program: &Program, state: &mut State, slots: &[u64], list: u64) {
     state.scratch.kept.clear();
     for (slot, bits) in fields(program, list) {
         state.scratch.kept.extend_from_slice(&slots[usize::from(*slot)..][..crate::program::limbs(*bits)]);
@@ -393,7 +408,7 @@ fn keep(program: &Program, state: &mut State, slots: &[u64], list: u64) {
 }
 
 /// Clears the metadata but for the fields of a list, which get what was remembered.
-fn restore(program: &Program, state: &State, slots: &mut [u64], list: u64, instance_type: u64) {
+fn restore_fields(program: &Program, state: &State, slots: &mut [u64], list: u64, instance_type: u64) {
     for (base, len) in &program.metadata {
         slots[usize::from(*base)..][..usize::from(*len)].fill(0);
     }
@@ -403,7 +418,7 @@ fn restore(program: &Program, state: &State, slots: &mut [u64], list: u64, insta
         slots[usize::from(*slot)..][..value.len()].copy_from_slice(value);
         rest = tail;
     }
-    let flags = &program.state;
+    let flags = &program.control_slots;
     for flag in
         [flags.exit, flags.clone_session, flags.clone_list, flags.resubmit, flags.recirculate, flags.digest]
     {
@@ -418,13 +433,13 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
 }
 
 /// Prepares a packet to run ingress again with the fields of a list preserved.
-fn send_back(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
+fn prepare_reentry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
-    keep(program, state, &packet.phv.slots, list);
-    lay_out(program, state, packet);
-    restore(program, state, &mut packet.phv.slots, list, instance_type);
+    save_fields(program, state, &packet.phv.slots, list);
+    init_phv(program, state, packet);
+    restore_fields(program, state, &mut packet.phv.slots, list, instance_type);
     packet.phv.ingress_length = ingress_length;
-    packet.returned = true;
+    packet.reentered = true;
     let len = packet.len();
     packet.phv.slots[usize::from(program.standard.packet_length)] = u64::from(len);
 }

@@ -1,23 +1,23 @@
 //! Takes headers from the frame and puts them back.
 
-use super::exec::Run;
-use super::frame::{put, read_bits, take};
 use super::hash::{self, Payload};
+use super::header_moves::{load_header, read_bits, store_header};
 use super::headers::element;
+use super::interpreter::ExecContext;
 use super::state::State;
 use super::trace::Tracer;
-use super::{EgressMeta, TIMESTAMP_BITS, lay_out, native};
+use super::{EgressMeta, TIMESTAMP_BITS, init_phv, native};
 use crate::packet::Packet;
 use crate::program::{
-    CAPACITIES, Checksum, Condition, HeaderId, KeyPart, MAX_KEY_WORDS, ORIGIN, ParseOp, Pattern, Pc, Program,
-    Shape, VALID, limbs, low_bits,
+    Checksum, ComputedSlot, FRAME_OFFSET_SLOT, HeaderId, HeaderMoves, Keyset, MAX_SELECT_WORDS,
+    PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limbs, low_mask,
 };
 
 /// A parser visits at most this many states; then it has timed out.
 const STATE_BUDGET: u32 = 4096;
 
 /// A packet that is parsed, or deparsed.
-pub(super) struct Frame<'a, T> {
+pub(super) struct PacketContext<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,
     pub packet: &'a mut Packet,
@@ -25,21 +25,21 @@ pub(super) struct Frame<'a, T> {
     pub tracer: &'a mut T,
 }
 
-impl<T: Tracer> Frame<'_, T> {
+impl<T: Tracer> PacketContext<'_, T> {
     /// Parses the packet and runs ingress on it.
     pub fn ingress(&mut self, port: u16) {
         let program = self.program;
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
-        if !std::mem::take(&mut self.packet.returned) {
-            lay_out(program, self.state, self.packet);
+        if !std::mem::take(&mut self.packet.reentered) {
+            init_phv(program, self.state, self.packet);
             let (len, now) = (self.packet.len(), self.now);
             let slots = self.slots();
             slots[usize::from(standard.ingress_port)] = u64::from(port);
             slots[usize::from(standard.packet_length)] = u64::from(len);
-            slots[usize::from(standard.ingress_timestamp)] = now & low_bits(TIMESTAMP_BITS);
+            slots[usize::from(standard.ingress_timestamp)] = now & low_mask(TIMESTAMP_BITS);
         }
-        self.slots()[usize::from(program.state.drop_port)] = drop_port;
+        self.slots()[usize::from(program.control_slots.drop_port)] = drop_port;
         let (error, correct) = self.parse_and_verify();
         let slots = self.slots();
         slots[usize::from(standard.parser_error)] = u64::from(error);
@@ -51,21 +51,21 @@ impl<T: Tracer> Frame<'_, T> {
     /// Runs egress on the packet.
     pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) {
         let program = self.program;
-        let (standard, flags) = (&program.standard, &program.state);
+        let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(self.state.drop_port);
-        native::take_back(program, self.state, self.packet);
-        if !self.packet.phv.slots.are_of(program.stamp) {
+        native::restore_phv(program, self.state, self.packet);
+        if !self.packet.phv.slots.has_layout(program.layout_id) {
             // It never went through ingress: a packet without headers.
-            lay_out(program, self.state, self.packet);
+            init_phv(program, self.state, self.packet);
         }
         let (parsed, length) = (self.packet.phv.parsed as usize, u64::from(self.packet.phv.length));
         let slots = self.slots();
         let mut set = |slot: u16, value: u64| slots[usize::from(slot)] = value;
-        set(standard.egress_timestamp, meta.now & low_bits(TIMESTAMP_BITS));
-        set(standard.enq_timestamp, meta.enq_timestamp & low_bits(standard.enq_timestamp_bits));
-        set(standard.enq_qdepth, u64::from(meta.enq_qdepth) & low_bits(standard.qdepth_bits));
-        set(standard.deq_timedelta, meta.deq_timedelta & low_bits(standard.deq_timedelta_bits));
-        set(standard.deq_qdepth, u64::from(meta.deq_qdepth) & low_bits(standard.qdepth_bits));
+        set(standard.egress_timestamp, meta.now & low_mask(TIMESTAMP_BITS));
+        set(standard.enq_timestamp, meta.enq_timestamp & low_mask(standard.enq_timestamp_bits));
+        set(standard.enq_qdepth, u64::from(meta.enq_qdepth) & low_mask(standard.qdepth_bits));
+        set(standard.deq_timedelta, meta.deq_timedelta & low_mask(standard.deq_timedelta_bits));
+        set(standard.deq_qdepth, u64::from(meta.deq_qdepth) & low_mask(standard.qdepth_bits));
         set(standard.qid, u64::from(meta.qid));
         set(standard.egress_rid, u64::from(meta.rid));
         set(standard.egress_port, u64::from(meta.port));
@@ -79,26 +79,26 @@ impl<T: Tracer> Frame<'_, T> {
     /// Runs code on the packet. The payload begins at `parsed`.
     pub fn run(&mut self, code: Pc, parsed: usize) {
         let zeros = self.packet.virtual_len();
-        let (frame, len, phv) = self.packet.parts();
-        let mut run = Run {
+        let (frame, len, phv) = self.packet.frame_and_phv();
+        let mut run = ExecContext {
             program: self.program,
             state: &mut *self.state,
             length: &mut phv.length,
             truncate: &mut phv.truncate,
             ingress_length: phv.ingress_length,
-            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), zeros },
+            payload: Payload { bytes: frame.get(parsed..len).unwrap_or_default(), virtual_len: zeros },
             now: self.now,
             tracer: &mut *self.tracer,
-            open: None,
+            open_condition: None,
         };
         let slots = &mut *phv.slots;
-        if let Ok(slots) = <&mut [u64; CAPACITIES[0]]>::try_from(&mut *slots) {
+        if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[0]]>::try_from(&mut *slots) {
             run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[1]]>::try_from(&mut *slots) {
+        } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[1]]>::try_from(&mut *slots) {
             run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[2]]>::try_from(&mut *slots) {
+        } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[2]]>::try_from(&mut *slots) {
             run.run(slots, code);
-        } else if let Ok(slots) = <&mut [u64; CAPACITIES[3]]>::try_from(slots) {
+        } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[3]]>::try_from(slots) {
             run.run(slots, code);
         }
     }
@@ -113,7 +113,7 @@ impl<T: Tracer> Frame<'_, T> {
         &mut self.packet.phv.slots
     }
 
-    fn value(&mut self, condition: Condition, parsed: usize) -> u64 {
+    fn value(&mut self, condition: ComputedSlot, parsed: usize) -> u64 {
         if let Some(code) = condition.code {
             self.run(code, parsed);
         }
@@ -143,7 +143,7 @@ impl<T: Tracer> Frame<'_, T> {
         while let Some(number) = next {
             let state = &parser.states[usize::from(number)];
             if T::ENABLED {
-                self.tracer.state(self.program, &state.name);
+                self.tracer.parser_state(self.program, &state.name);
             }
             budget -= 1;
             if budget == 0 {
@@ -161,7 +161,7 @@ impl<T: Tracer> Frame<'_, T> {
     #[inline]
     fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
         let state = &self.program.parser.states[usize::from(number)];
-        Ok(match &state.word {
+        Ok(match &state.packed {
             Some(select) => {
                 let slots = self.slots();
                 let parts = select.parts.iter();
@@ -171,7 +171,7 @@ impl<T: Tracer> Frame<'_, T> {
             }
             None if state.key.is_empty() => state.default,
             None => {
-                let (mut key, mut len) = ([0; MAX_KEY_WORDS], 0);
+                let (mut key, mut len) = ([0; MAX_SELECT_WORDS], 0);
                 for part in &state.key {
                     self.key_part(*part, at, &mut key[len..len + part.words()])?;
                     len += part.words();
@@ -187,7 +187,7 @@ impl<T: Tracer> Frame<'_, T> {
         let errors = &program.parser.errors;
         match *op {
             ParseOp::Extract { header, base, union, length } => {
-                let shape = &program.shapes[usize::from(header.0)];
+                let shape = &program.header_moves[usize::from(header.0)];
                 let length = length.map(|length| self.value(length, *at));
                 self.extract(shape, header, base, length, at)?;
                 if union {
@@ -204,11 +204,11 @@ impl<T: Tracer> Frame<'_, T> {
                 if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
                     return Err(errors.packet_too_short);
                 }
-                let (frame, _, phv) = self.packet.parts();
+                let (frame, _, phv) = self.packet.frame_and_phv();
                 let to = &mut phv.slots[usize::from(slot)..][..limbs(width)];
                 read_bits(frame, begin, bits, to);
                 for (index, limb) in to.iter_mut().enumerate() {
-                    *limb &= low_bits(width.saturating_sub(64 * index as u32));
+                    *limb &= low_mask(width.saturating_sub(64 * index as u32));
                 }
                 Ok(())
             }
@@ -246,16 +246,16 @@ impl<T: Tracer> Frame<'_, T> {
     ) -> Result<(), u32> {
         let program = self.program;
         let stack = &program.layout.stacks[usize::from(stack)];
-        let next = self.slots()[usize::from(stack.count)];
+        let next = self.slots()[usize::from(stack.next_index_slot)];
         let Some(base) = element(stack, next) else { return Err(program.parser.errors.stack_out_of_bounds) };
-        let (offset, ty) = stack.blocks[usize::from(block)];
+        let (offset, ty) = stack.member_blocks[usize::from(block)];
         let base = base + offset;
         let header = if T::ENABLED { program.layout.header_at(base) } else { HeaderId(0) };
         self.extract(&program.type_shapes[ty], header, base, length, at)?;
-        for (sibling, _) in stack.blocks.iter().filter(|(sibling, _)| *sibling != offset) {
-            self.slots()[usize::from(base - offset + sibling + VALID)] = 0;
+        for (sibling, _) in stack.member_blocks.iter().filter(|(sibling, _)| *sibling != offset) {
+            self.slots()[usize::from(base - offset + sibling + VALID_SLOT)] = 0;
         }
-        self.slots()[usize::from(stack.count)] = next + 1;
+        self.slots()[usize::from(stack.next_index_slot)] = next + 1;
         Ok(())
     }
 
@@ -263,7 +263,7 @@ impl<T: Tracer> Frame<'_, T> {
     #[inline]
     fn extract(
         &mut self,
-        shape: &Shape,
+        shape: &HeaderMoves,
         header: HeaderId,
         base: u16,
         length: Option<u64>,
@@ -278,15 +278,16 @@ impl<T: Tracer> Frame<'_, T> {
         if !self.packet.materialise(end) {
             return Err(self.program.parser.errors.packet_too_short);
         }
-        let (frame, _, phv) = self.packet.parts();
-        take(&shape.reads, frame, begin, &mut phv.slots, usize::from(base));
+        let (frame, _, phv) = self.packet.frame_and_phv();
+        load_header(&shape.extract, frame, begin, &mut phv.slots, usize::from(base));
         if length.is_some() {
             self.take_varbit(shape, base, begin, end - fixed);
         }
         *at = end;
         let slots = self.slots();
-        slots[usize::from(base + VALID)] = 1;
-        slots[usize::from(base + ORIGIN)] = if shape.lazy { begin as u64 + 1 } else { 0 };
+        slots[usize::from(base + VALID_SLOT)] = 1;
+        slots[usize::from(base + FRAME_OFFSET_SLOT)] =
+            if shape.keeps_frame_bytes { begin as u64 + 1 } else { 0 };
         if T::ENABLED {
             self.tracer.extract(self.program, header, begin, *at - begin);
         }
@@ -296,7 +297,7 @@ impl<T: Tracer> Frame<'_, T> {
     /// Returns the end of a header whose variable field has this many bits, or the parser error, checked in BMv2's
     /// order.
     #[cold]
-    fn varbit_end(&self, shape: &Shape, bits: u64, fixed: usize) -> Result<usize, u32> {
+    fn varbit_end(&self, shape: &HeaderMoves, bits: u64, fixed: usize) -> Result<usize, u32> {
         let errors = &self.program.parser.errors;
         if !bits.is_multiple_of(8) {
             return Err(errors.invalid_argument);
@@ -314,9 +315,9 @@ impl<T: Tracer> Frame<'_, T> {
 
     /// Takes the variable field of a header and what is behind it.
     #[cold]
-    fn take_varbit(&mut self, shape: &Shape, base: u16, begin: usize, bytes: usize) {
+    fn take_varbit(&mut self, shape: &HeaderMoves, base: u16, begin: usize, bytes: usize) {
         let Some(varbit) = &shape.varbit else { return };
-        let (frame, _, phv) = self.packet.parts();
+        let (frame, _, phv) = self.packet.frame_and_phv();
         let from = begin + usize::from(varbit.offset);
         let to = from + bytes;
         let words = &mut phv.slots[usize::from(base + varbit.slot)..][..usize::from(varbit.limbs)];
@@ -327,7 +328,7 @@ impl<T: Tracer> Frame<'_, T> {
             whole[..bytes.len()].copy_from_slice(bytes);
             *word = u64::from_be_bytes(whole);
         }
-        take(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
+        load_header(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
     }
 
     /// A union has one valid member.
@@ -336,30 +337,30 @@ impl<T: Tracer> Frame<'_, T> {
         let layout = &self.program.layout;
         if let Some((union, _)) = layout.header(header).union {
             for other in layout.unions[union].headers.iter().filter(|other| **other != header) {
-                self.slots()[usize::from(layout.header(*other).base + VALID)] = 0;
+                self.slots()[usize::from(layout.header(*other).first_slot + VALID_SLOT)] = 0;
             }
         }
     }
 
-    fn key_part(&mut self, part: KeyPart, at: usize, key: &mut [u64]) -> Result<(), u32> {
+    fn key_part(&mut self, part: SelectPart, at: usize, key: &mut [u64]) -> Result<(), u32> {
         let program = self.program;
         match part {
-            KeyPart::Slot { slot, .. } => {
+            SelectPart::Slot { slot, .. } => {
                 let from = usize::from(slot);
                 key.copy_from_slice(&self.slots()[from..from + key.len()]);
             }
-            KeyPart::Last { stack, offset, .. } => {
+            SelectPart::StackLast { stack, offset, .. } => {
                 let stack = &program.layout.stacks[usize::from(stack)];
-                let last = self.slots()[usize::from(stack.count)].wrapping_sub(1);
-                let from = usize::from(element(stack, last).unwrap_or(program.layout.spare) + offset);
+                let last = self.slots()[usize::from(stack.next_index_slot)].wrapping_sub(1);
+                let from = usize::from(element(stack, last).unwrap_or(program.layout.dummy_block) + offset);
                 key.copy_from_slice(&self.slots()[from..from + key.len()]);
             }
-            KeyPart::Lookahead { offset, bits } => {
+            SelectPart::Lookahead { offset, bits } => {
                 let begin = at * 8 + offset as usize;
                 if !self.packet.materialise((begin + bits as usize).div_ceil(8)) {
                     return Err(program.parser.errors.packet_too_short);
                 }
-                let (frame, ..) = self.packet.parts();
+                let (frame, ..) = self.packet.frame_and_phv();
                 read_bits(frame, begin, bits, key);
             }
         }
@@ -370,10 +371,10 @@ impl<T: Tracer> Frame<'_, T> {
         let state = &self.program.parser.states[usize::from(state)];
         for case in &state.cases {
             let matches = match &case.pattern {
-                Pattern::Masked { value, mask } => {
+                Keyset::Masked { value, mask } => {
                     key.iter().zip(mask).zip(value).all(|((word, mask), value)| word & mask == *value)
                 }
-                Pattern::ValueSet { list, mask } => {
+                Keyset::ValueSet { list, mask } => {
                     self.state.value_lists[usize::from(*list)].iter().any(|value| match mask {
                         None => value == key,
                         Some(mask) => key
@@ -425,7 +426,7 @@ impl<T: Tracer> Frame<'_, T> {
             if checksum.condition.is_some_and(|condition| self.value(condition, parsed) == 0) {
                 continue;
             }
-            let value = self.calculate(checksum.calculation) & low_bits(checksum.target.bits);
+            let value = self.calculate(checksum.calculation) & low_mask(checksum.target.bits);
             self.slots()[usize::from(checksum.target.slot)] = value;
         }
     }
@@ -433,9 +434,10 @@ impl<T: Tracer> Frame<'_, T> {
     fn calculate(&mut self, calculation: u16) -> u64 {
         let index = usize::from(calculation);
         let zeros = self.packet.virtual_len();
-        let (frame, len, phv) = self.packet.parts();
-        let payload = Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), zeros };
-        let State { scratch, calls, .. } = &mut *self.state;
+        let (frame, len, phv) = self.packet.frame_and_phv();
+        let payload =
+            Payload { bytes: frame.get(phv.parsed as usize..len).unwrap_or_default(), virtual_len: zeros };
+        let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
         let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
         hash::compute(calculation, &phv.slots, payload, buffer, &mut calls[index])
     }
@@ -452,12 +454,12 @@ impl<T: Tracer> Frame<'_, T> {
         let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
         for (header, base) in &program.deparser.order {
-            if slots[usize::from(*base + VALID)] == 0 {
+            if slots[usize::from(*base + VALID_SLOT)] == 0 {
                 continue;
             }
-            let origin = slots[usize::from(*base + ORIGIN)];
+            let origin = slots[usize::from(*base + FRAME_OFFSET_SLOT)];
             joined &= origin == total as u64 + 1;
-            total += length(&program.shapes[usize::from(header.0)], &slots[usize::from(*base)..]);
+            total += length(&program.header_moves[usize::from(header.0)], &slots[usize::from(*base)..]);
             if joined {
                 kept = total;
             } else {
@@ -469,26 +471,26 @@ impl<T: Tracer> Frame<'_, T> {
         if moved {
             // They move to the front as a whole, if the others need more room than there was behind them.
             self.packet.resize_front(parsed, total);
-            let (frame, ..) = self.packet.parts();
+            let (frame, ..) = self.packet.frame_and_phv();
             if total > parsed {
                 frame.copy_within(total - parsed..total - parsed + kept, 0);
             }
         } else {
-            let (frame, len, _) = self.packet.parts();
+            let (frame, len, _) = self.packet.frame_and_phv();
             old.clear();
             old.extend_from_slice(&frame[..parsed.min(len)]);
             self.packet.resize_front(parsed, total);
         }
-        let (frame, _, phv) = self.packet.parts();
+        let (frame, _, phv) = self.packet.frame_and_phv();
         let mut at = 0;
         for (header, base) in &program.deparser.order {
-            let (base, shape) = (usize::from(*base), &program.shapes[usize::from(header.0)]);
-            if phv.slots[base + usize::from(VALID)] == 0 {
+            let (base, shape) = (usize::from(*base), &program.header_moves[usize::from(header.0)]);
+            if phv.slots[base + usize::from(VALID_SLOT)] == 0 {
                 continue;
             }
             let len = length(shape, &phv.slots[base..]);
             if moved && at < kept {
-                put(&shape.writes, frame, at, &phv.slots, base);
+                store_header(&shape.update, frame, at, &phv.slots, base);
             } else {
                 emit(shape, &phv.slots, base, old, &mut frame[at..], len);
             }
@@ -503,20 +505,20 @@ impl<T: Tracer> Frame<'_, T> {
 
 /// Returns the bytes a header takes.
 #[inline]
-fn length(shape: &Shape, block: &[u64]) -> usize {
+fn length(shape: &HeaderMoves, block: &[u64]) -> usize {
     let variable = shape.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);
     usize::from(shape.bytes) + variable as usize
 }
 
-fn emit(shape: &Shape, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
-    let origin = (slots[base + usize::from(ORIGIN)] as usize).checked_sub(1);
+fn emit(shape: &HeaderMoves, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8], len: usize) {
+    let origin = (slots[base + usize::from(FRAME_OFFSET_SLOT)] as usize).checked_sub(1);
     if let Some(from) = origin.and_then(|at| old.get(at..at + len)) {
         frame[..len].copy_from_slice(from);
-        put(&shape.writes, frame, 0, slots, base);
+        store_header(&shape.update, frame, 0, slots, base);
         return;
     }
     frame[..len].fill(0);
-    put(&shape.reads, frame, 0, slots, base);
+    store_header(&shape.extract, frame, 0, slots, base);
     if let Some(varbit) = &shape.varbit {
         let from = usize::from(varbit.offset);
         let to = len - usize::from(varbit.tail_bytes);
@@ -524,6 +526,6 @@ fn emit(shape: &Shape, slots: &[u64], base: usize, old: &[u8], frame: &mut [u8],
         for (bytes, word) in frame[from..to].chunks_mut(8).zip(words) {
             bytes.copy_from_slice(&word.to_be_bytes()[..bytes.len()]);
         }
-        put(&varbit.tail, frame, to, slots, base);
+        store_header(&varbit.tail, frame, to, slots, base);
     }
 }

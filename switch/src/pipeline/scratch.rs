@@ -5,22 +5,22 @@
 //! therefore works on one vector, and packets in queues carry only the words that egress reads. With the interpreter a packet
 //! in a queue has a vector, which it gives back when it leaves, for the next one that arrives.
 
-use crate::packet::Slots;
-use crate::program::{KEY_WORDS, MAX_BYTES, Native, Program};
+use crate::packet::SlotVec;
+use crate::program::{MAX_HASH_BYTES, MAX_KEY_WORDS, Native, Program};
 
 /// Vectors that are kept for the next packets, and parts of them; what queues can give back at once beyond that is freed.
-const KEPT: usize = 1 << 12;
+const MAX_FREE: usize = 1 << 12;
 
 /// The memory of a switch, or of a thread that runs many: see [`Switch::swap_scratch`](crate::engine::Switch::swap_scratch).
 pub struct Scratch {
     /// The stamp of the program that all vectors are laid out for, and the words for its machine code.
     stamp: u32,
-    vectors: Stack,
+    vectors: FreeList,
     /// Words that packets may carry from ingress to egress.
-    words: Stack,
+    words: FreeList,
     /// In which machine code builds keys and the input of hashes.
-    pub(super) code_key: [u64; KEY_WORDS],
-    pub(super) code_bytes: [u8; MAX_BYTES],
+    pub(super) code_key: [u64; MAX_KEY_WORDS],
+    pub(super) code_bytes: [u8; MAX_HASH_BYTES],
     /// Keys.
     pub(super) key: Vec<u64>,
     /// A row of a table.
@@ -37,10 +37,10 @@ impl Default for Scratch {
     fn default() -> Scratch {
         Scratch {
             stamp: 0,
-            vectors: Stack::default(),
-            words: Stack::default(),
-            code_key: [0; KEY_WORDS],
-            code_bytes: [0; MAX_BYTES],
+            vectors: FreeList::default(),
+            words: FreeList::default(),
+            code_key: [0; MAX_KEY_WORDS],
+            code_bytes: [0; MAX_HASH_BYTES],
             key: Vec::new(),
             row: Vec::new(),
             buffer: Vec::new(),
@@ -54,68 +54,69 @@ impl Scratch {
     /// Becomes memory for this program.
     #[inline]
     pub(super) fn fit(&mut self, program: &Program) {
-        if self.stamp != program.stamp {
-            (self.stamp, self.vectors, self.words) = (program.stamp, Stack::default(), Stack::default());
+        if self.stamp != program.layout_id {
+            (self.stamp, self.vectors, self.words) =
+                (program.layout_id, FreeList::default(), FreeList::default());
         }
     }
 
     /// Returns the vector that machine code of `program` works on. Its constants are in place, the rest is undefined.
     #[inline(always)]
-    pub(super) fn vector(&mut self, program: &Program) -> &mut Slots {
+    pub(super) fn vector(&mut self, program: &Program) -> &mut SlotVec {
         if self.vectors.first.is_none() {
-            self.vectors.first = self.vectors.another().unwrap_or_else(|| vector(program));
+            self.vectors.first = self.vectors.pop_other().unwrap_or_else(|| vector(program));
         }
         &mut self.vectors.first
     }
 
     /// Gives a packet a vector.
-    pub(super) fn take_vector(&mut self, program: &Program) -> Slots {
+    pub(super) fn acquire_vector(&mut self, program: &Program) -> SlotVec {
         self.vectors.take().unwrap_or_else(|| vector(program))
     }
 
     /// Takes the vector of a packet.
-    pub(super) fn give_vector(&mut self, slots: Slots) {
-        if slots.are_of(self.stamp) {
+    pub(super) fn recycle_vector(&mut self, slots: SlotVec) {
+        if slots.has_layout(self.stamp) {
             self.vectors.give(slots);
         }
     }
 
     /// Gives a packet words for machine code, whatever they hold.
     #[inline(always)]
-    pub(super) fn take_words(&mut self, native: &Native) -> Slots {
+    pub(super) fn acquire_bridged(&mut self, native: &Native) -> SlotVec {
         self.words.take().unwrap_or_else(|| words(native))
     }
 
     /// Takes the words of a packet, which were for the machine code of this program.
     #[inline(always)]
-    pub(super) fn give_words(&mut self, words: Slots) {
+    pub(super) fn recycle_bridged(&mut self, words: SlotVec) {
         self.words.give(words);
     }
 }
 
 /// Slots that no packet has now. Those that were given last are in the caches: they are taken first.
 #[derive(Default)]
-struct Stack {
+struct FreeList {
     /// Mostly the only ones.
-    first: Slots,
-    others: Vec<Slots>,
+    first: SlotVec,
+    others: Vec<SlotVec>,
 }
 
-impl Stack {
+impl FreeList {
     #[inline(always)]
-    fn take(&mut self) -> Option<Slots> {
-        if self.first.is_none() { self.another() } else { Some(self.first.take()) }
+    fn take(&mut self) -> Option<SlotVec> {
+        if self.first.is_none() { self.pop_other() } else { Some(self.first.take()) }
     }
 
     #[inline(never)]
-    fn another(&mut self) -> Option<Slots> {
+    fn pop_other(&mut self) -> Option<SlotVec> {
         self.others.pop()
     }
 
     #[inline(always)]
-    fn give(&mut self, slots: Slots) {
+    fn give(&mut self, slots: SlotVec) {
         if self.first.is_none() {
-            self.first.fill(slots);
+            self.first.replace_none(slots);
         } else {
             self.keep(slots);
         }
@@ -123,8 +124,8 @@ impl Stack {
 
     /// Copies of multicast packets give back more than was taken, for ever: what is too much is freed.
     #[inline(never)]
-    fn keep(&mut self, slots: Slots) {
-        if self.others.len() < KEPT {
+    fn keep(&mut self, slots: SlotVec) {
+        if self.others.len() < MAX_FREE {
             self.others.push(slots);
         }
     }
@@ -132,16 +133,16 @@ impl Stack {
 
 #[cold]
 #[inline(never)]
-fn vector(program: &Program) -> Slots {
+fn vector(program: &Program) -> SlotVec {
     let mut words = Vec::with_capacity(program.capacity);
     words.resize(program.vars + program.temps, 0);
     words.extend_from_slice(&program.consts);
     words.resize(program.capacity, 0);
-    Slots::new(program.stamp, words)
+    SlotVec::new(program.layout_id, words)
 }
 
 #[cold]
 #[inline(never)]
-fn words(native: &Native) -> Slots {
-    Slots::new(native.stamp, vec![0; native.carried.len()])
+fn words(native: &Native) -> SlotVec {
+    SlotVec::new(native.stamp, vec![0; native.carried.len()])
 }

@@ -1,9 +1,9 @@
 //! The state of a pipeline that outlives a packet.
 
-use super::entry::CounterValue;
+use super::api_types::CounterValue;
 use super::meter::Meter;
 use super::scratch::Scratch;
-use super::tables::{ProfileState, Tables};
+use super::table_state::{ProfileState, Tables};
 use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
@@ -17,13 +17,13 @@ const TICKS_PER_SECOND: u64 = 1_000_000;
 pub(super) struct State {
     pub tables: Tables,
     pub profiles: Vec<ProfileState>,
-    /// The cells of all register arrays, where [`Array`](crate::program::Array) says: as many as the program has, for ever.
+    /// The cells of all register arrays, where [`ExternArray`](crate::program::Array) says: as many as the program has, for ever.
     pub registers: Box<[u64]>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
     pub value_lists: Vec<Vec<Vec<u64>>>,
     /// Calls of each calculation, for those that count them.
-    pub calls: Vec<u64>,
+    pub round_robin_calls: Vec<u64>,
     pub rng: Pcg64Mcg,
     pub drop_port: u16,
     pub engine: Engine,
@@ -32,7 +32,7 @@ pub(super) struct State {
     pub now: u64,
     pub failed_assertions: u64,
     /// Number of actions that were aborted because they exceeded the budget of jumps.
-    pub runaways: u64,
+    pub jump_budget_overruns: u64,
     /// Memory for this program.
     pub scratch: Box<Scratch>,
 }
@@ -49,22 +49,22 @@ impl State {
             counters: program
                 .counters
                 .iter()
-                .map(|array| vec![CounterValue::default(); cells(array.size, array.direct)])
+                .map(|array| vec![CounterValue::default(); cells(array.size, array.is_direct)])
                 .collect(),
             meters: program
                 .meters
                 .iter()
-                .map(|array| vec![Meter::default(); cells(array.size, array.direct)])
+                .map(|array| vec![Meter::default(); cells(array.size, array.is_direct)])
                 .collect(),
             value_lists: vec![Vec::new(); program.parser.value_lists],
-            calls: vec![0; program.calculations.len()],
+            round_robin_calls: vec![0; program.calculations.len()],
             rng: Pcg64Mcg::seed_from_u64(seed),
             drop_port: DROP_PORT,
             engine: program.engine,
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
             failed_assertions: 0,
-            runaways: 0,
+            jump_budget_overruns: 0,
             scratch,
         }
     }

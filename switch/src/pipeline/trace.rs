@@ -1,6 +1,6 @@
 //! Watching a packet go through the pipeline.
 
-use super::entry::EntryHandle;
+use super::api_types::EntryHandle;
 use crate::program::{ActionId, HeaderId, Program, TableId};
 
 /// Told what happens to a packet, step by step. Every method does nothing unless it is overridden, and with
@@ -10,7 +10,7 @@ pub trait Tracer {
     /// False if the tracer ignores everything, so that work done for it only is skipped.
     const ENABLED: bool = true;
     /// The parser enters a state.
-    fn state(&mut self, program: &Program, state: &str) {}
+    fn parser_state(&mut self, program: &Program, state: &str) {}
     /// The parser took a header from the packet, at this byte.
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {}
     /// The parser stopped with an error (its number and its name).

@@ -1,7 +1,7 @@
 //! Values as controllers write them (big-endian bytes) and as slots hold them (limbs, least significant first).
 
-use super::entry::TableError;
-use crate::program::{ActionId, Program, limbs, limbs_of};
+use super::api_types::TableError;
+use crate::program::{ActionId, Program, limbs, limbs_from_be_bytes};
 
 /// Limbs of a value that must fit `bits`. `what` names it in the error.
 pub(super) fn to_limbs(
@@ -16,7 +16,7 @@ pub(super) fn to_limbs(
         let hex: String = value.iter().map(|byte| format!("{byte:02x}")).collect();
         return Err(TableError::TooWide { what: format!("{} 0x{hex}", what()), bits });
     }
-    Ok(limbs_of(digits, limbs(bits)).collect())
+    Ok(limbs_from_be_bytes(digits, limbs(bits)).collect())
 }
 
 /// As many bytes as `bits` take.

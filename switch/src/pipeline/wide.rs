@@ -1,6 +1,6 @@
 //! Arithmetic on numbers wider than a slot: rare, so it is written to be plainly right.
 
-use crate::program::{WideKind, WideOp, WideRef, low_bits};
+use crate::program::{WideOp, WideOpcode, WideSlot, low_mask};
 use std::cmp::Ordering;
 
 /// Limbs of the widest number there can be, with room for a sign.
@@ -13,7 +13,7 @@ struct Wide([u64; LIMBS]);
 impl Wide {
     const ZERO: Wide = Wide([0; LIMBS]);
 
-    fn load(slots: &[u64], from: WideRef) -> Wide {
+    fn load(slots: &[u64], from: WideSlot) -> Wide {
         let mut wide = Wide::ZERO;
         let limbs = usize::from(from.limbs).min(LIMBS);
         wide.0[..limbs].copy_from_slice(&slots[usize::from(from.slot)..][..limbs]);
@@ -94,7 +94,7 @@ impl Wide {
     fn ones(bits: u32) -> Wide {
         let mut out = Wide::ZERO;
         for (i, limb) in out.0.iter_mut().enumerate() {
-            *limb = low_bits(bits.saturating_sub(64 * i as u32));
+            *limb = low_mask(bits.saturating_sub(64 * i as u32));
         }
         out
     }
@@ -126,23 +126,23 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
     let shift = || single().min(LIMBS as u64 * 64);
     let truth = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
     let result = match op.kind {
-        WideKind::Mov => a(),
-        WideKind::MovIf => match single() {
+        WideOpcode::Mov => a(),
+        WideOpcode::MovIf => match single() {
             0 => return true,
             _ => a(),
         },
-        WideKind::Add => a().add(b(), false),
-        WideKind::Sub => a().sub(b()),
-        WideKind::Mul => a().mul(b()),
-        WideKind::Div => a().div_mod(b()).0,
-        WideKind::Mod => a().div_mod(b()).1,
-        WideKind::And => a().each(b(), |a, b| a & b),
-        WideKind::Or => a().each(b(), |a, b| a | b),
-        WideKind::Xor => a().each(b(), |a, b| a ^ b),
-        WideKind::Not => a().not(),
-        WideKind::Shl => a().shl(shift()),
-        WideKind::Shr => a().shr(shift()),
-        WideKind::Sext => {
+        WideOpcode::Add => a().add(b(), false),
+        WideOpcode::Sub => a().sub(b()),
+        WideOpcode::Mul => a().mul(b()),
+        WideOpcode::Div => a().div_mod(b()).0,
+        WideOpcode::Mod => a().div_mod(b()).1,
+        WideOpcode::And => a().each(b(), |a, b| a & b),
+        WideOpcode::Or => a().each(b(), |a, b| a | b),
+        WideOpcode::Xor => a().each(b(), |a, b| a ^ b),
+        WideOpcode::Not => a().not(),
+        WideOpcode::Shl => a().shl(shift()),
+        WideOpcode::Shr => a().shr(shift()),
+        WideOpcode::Sext => {
             let value = a().each(Wide::ones(op.bits), |a, mask| a & mask);
             let sign = op.bits - 1;
             match value.0[(sign / 64) as usize] >> (sign % 64) & 1 {
@@ -151,9 +151,9 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             }
             return true;
         }
-        WideKind::SatU | WideKind::SatS => {
+        WideOpcode::SatU | WideOpcode::SatS => {
             let (low, high) = match op.kind {
-                WideKind::SatU => (Wide::ZERO, Wide::ones(op.bits)),
+                WideOpcode::SatU => (Wide::ZERO, Wide::ones(op.bits)),
                 _ => (Wide::ones(op.bits - 1).not(), Wide::ones(op.bits - 1)),
             };
             let value = a();
@@ -162,39 +162,39 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             store(op, slots, held, u32::MAX);
             return true;
         }
-        WideKind::Eq => truth(a().cmp(&b()).is_eq()),
-        WideKind::Ne => truth(a().cmp(&b()).is_ne()),
-        WideKind::Lt => truth(a().cmp(&b()).is_lt()),
-        WideKind::Le => truth(a().cmp(&b()).is_le()),
-        WideKind::LoadAt(offset) => {
+        WideOpcode::Eq => truth(a().cmp(&b()).is_eq()),
+        WideOpcode::Ne => truth(a().cmp(&b()).is_ne()),
+        WideOpcode::Lt => truth(a().cmp(&b()).is_lt()),
+        WideOpcode::Le => truth(a().cmp(&b()).is_le()),
+        WideOpcode::LoadAt(offset) => {
             let from = single() as usize + usize::from(offset);
             let to = usize::from(op.d.slot);
             slots.copy_within(from..from + usize::from(op.d.limbs), to);
             return true;
         }
-        WideKind::StoreAt(offset) => {
+        WideOpcode::StoreAt(offset) => {
             let to = single() as usize + usize::from(offset);
             let from = usize::from(op.a.slot);
             slots.copy_within(from..from + usize::from(op.a.limbs), to);
             return true;
         }
-        WideKind::CopySlots => {
+        WideOpcode::CopySlots => {
             let from = usize::from(op.a.slot);
             slots.copy_within(from..from + usize::from(op.a.limbs), usize::from(op.d.slot));
             return true;
         }
-        WideKind::EqSlots => {
-            let range = |of: WideRef| &slots[usize::from(of.slot)..][..usize::from(of.limbs)];
+        WideOpcode::EqSlots => {
+            let range = |of: WideSlot| &slots[usize::from(of.slot)..][..usize::from(of.limbs)];
             truth(range(op.a) == range(op.b))
         }
-        WideKind::EqHeader(size) => {
-            let base = |from: WideRef| slots[usize::from(from.slot)] as usize;
+        WideOpcode::EqHeader(size) => {
+            let base = |from: WideSlot| slots[usize::from(from.slot)] as usize;
             let block = |base: usize| &slots[base..base + usize::from(size)];
             let (left, right) = (block(base(op.a)), block(base(op.b)));
             // The first slot of a block says whether it is valid, the second where it came from.
             truth(left[0] != 0 && right[0] != 0 && left[2..] == right[2..])
         }
-        WideKind::RegRead(_) | WideKind::RegWrite(_) => return false,
+        WideOpcode::RegRead(_) | WideOpcode::RegWrite(_) => return false,
     };
     store(op, slots, result, op.bits);
     true
@@ -203,7 +203,7 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
 fn store(op: &WideOp, slots: &mut [u64], value: Wide, bits: u32) {
     let to = &mut slots[usize::from(op.d.slot)..][..usize::from(op.d.limbs)];
     for (i, (slot, limb)) in to.iter_mut().zip(value.0).enumerate() {
-        *slot = limb & low_bits(bits.saturating_sub(64 * i as u32));
+        *slot = limb & low_mask(bits.saturating_sub(64 * i as u32));
     }
 }
 
@@ -212,8 +212,8 @@ mod tests {
     use super::*;
     use proptest::prelude::*;
 
-    fn binary(kind: WideKind, a: i128, b: i128) -> i128 {
-        let at = |slot, limbs| WideRef { slot, limbs, signed: true };
+    fn binary(kind: WideOpcode, a: i128, b: i128) -> i128 {
+        let at = |slot, limbs| WideSlot { slot, limbs, signed: true };
         let mut slots = [0u64; 6];
         slots[..2].copy_from_slice(&[a as u64, (a >> 64) as u64]);
         slots[2..4].copy_from_slice(&[b as u64, (b >> 64) as u64]);
@@ -225,21 +225,21 @@ mod tests {
     proptest! {
         #[test]
         fn as_128_bits(a: i128, b: i128, by in 0u32..200) {
-            prop_assert_eq!(binary(WideKind::Add, a, b), a.wrapping_add(b));
-            prop_assert_eq!(binary(WideKind::Sub, a, b), a.wrapping_sub(b));
-            prop_assert_eq!(binary(WideKind::Mul, a, b), a.wrapping_mul(b));
-            prop_assert_eq!(binary(WideKind::Lt, a, b), i128::from(a < b));
-            prop_assert_eq!(binary(WideKind::Le, a, a), 1);
-            prop_assert_eq!(binary(WideKind::Shl, a, i128::from(by)), a.checked_shl(by).unwrap_or(0));
-            prop_assert_eq!(binary(WideKind::Shr, a, i128::from(by)), a >> by.min(127));
+            prop_assert_eq!(binary(WideOpcode::Add, a, b), a.wrapping_add(b));
+            prop_assert_eq!(binary(WideOpcode::Sub, a, b), a.wrapping_sub(b));
+            prop_assert_eq!(binary(WideOpcode::Mul, a, b), a.wrapping_mul(b));
+            prop_assert_eq!(binary(WideOpcode::Lt, a, b), i128::from(a < b));
+            prop_assert_eq!(binary(WideOpcode::Le, a, a), 1);
+            prop_assert_eq!(binary(WideOpcode::Shl, a, i128::from(by)), a.checked_shl(by).unwrap_or(0));
+            prop_assert_eq!(binary(WideOpcode::Shr, a, i128::from(by)), a >> by.min(127));
             let (a, b) = (a & i128::MAX, b & i128::MAX >> 40 | 1);
-            prop_assert_eq!(binary(WideKind::Div, a, b), a / b);
-            prop_assert_eq!(binary(WideKind::Mod, a, b), a % b);
+            prop_assert_eq!(binary(WideOpcode::Div, a, b), a / b);
+            prop_assert_eq!(binary(WideOpcode::Mod, a, b), a % b);
         }
     }
 
     #[test]
     fn division_by_zero_gives_zero() {
-        assert_eq!((binary(WideKind::Div, 5, 0), binary(WideKind::Mod, 5, 0)), (0, 0));
+        assert_eq!((binary(WideOpcode::Div, 5, 0), binary(WideOpcode::Mod, 5, 0)), (0, 0));
     }
 }

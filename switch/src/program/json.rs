@@ -8,28 +8,28 @@ use std::fmt;
 pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
     serde_json::from_str(text).map_err(|error| LoadError {
         path: format!("{}:{}", error.line(), error.column()),
-        what: format!("not JSON: {error}"),
+        message: format!("not JSON: {error}"),
     })
 }
 
 /// A value in the JSON and the path to it.
 #[derive(Clone)]
-pub(crate) struct At<'a> {
+pub(crate) struct JsonNode<'a> {
     pub value: &'a Value,
     path: String,
 }
 
-impl<'a> At<'a> {
-    pub fn root(value: &'a Value) -> At<'a> {
-        At { value, path: String::new() }
+impl<'a> JsonNode<'a> {
+    pub fn root(value: &'a Value) -> JsonNode<'a> {
+        JsonNode { value, path: String::new() }
     }
 
     /// Returns an error at this place.
     pub fn error(&self, what: impl fmt::Display) -> LoadError {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
-        LoadError { path, what: what.to_string() }
+        LoadError { path, message: what.to_string() }
     }
-    pub fn fail<T>(&self, what: impl fmt::Display) -> Result<T, LoadError> {
+    pub fn err<T>(&self, what: impl fmt::Display) -> Result<T, LoadError> {
         Err(self.error(what))
     }
 
@@ -38,43 +38,46 @@ impl<'a> At<'a> {
     }
 
     /// Returns a member that must be there.
-    pub fn get(&self, key: &str) -> Result<At<'a>, LoadError> {
+    pub fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
-                Some(value) => Ok(At { value, path: self.child(key) }),
-                None => self.fail(format_args!("{key:?} is missing")),
+                Some(value) => Ok(JsonNode { value, path: self.child(key) }),
+                None => self.err(format_args!("{key:?} is missing")),
             },
-            None => self.fail("expected an object"),
+            None => self.err("expected an object"),
         }
     }
     /// Returns a member that may be missing or null.
-    pub fn opt(&self, key: &str) -> Option<At<'a>> {
+    pub fn get_opt(&self, key: &str) -> Option<JsonNode<'a>> {
         let value = self.value.get(key)?;
-        (!value.is_null()).then(|| At { value, path: self.child(key) })
+        (!value.is_null()).then(|| JsonNode { value, path: self.child(key) })
     }
     /// Returns the members of a list that may be missing.
-    pub fn list(&self, key: &str) -> Result<Vec<At<'a>>, LoadError> {
-        self.opt(key).map_or(Ok(Vec::new()), |at| at.items())
+    pub fn list(&self, key: &str) -> Result<Vec<JsonNode<'a>>, LoadError> {
+        self.get_opt(key).map_or(Ok(Vec::new()), |at| at.items())
     }
     /// Returns the members of a list.
-    pub fn items(&self) -> Result<Vec<At<'a>>, LoadError> {
-        let Some(items) = self.value.as_array() else { return self.fail("expected a list") };
+    pub fn items(&self) -> Result<Vec<JsonNode<'a>>, LoadError> {
+        let Some(items) = self.value.as_array() else { return self.err("expected a list") };
         Ok(items
             .iter()
             .enumerate()
-            .map(|(i, value)| At { value, path: format!("{}[{i}]", self.path) })
+            .map(|(i, value)| JsonNode { value, path: format!("{}[{i}]", self.path) })
             .collect())
     }
     /// Returns a list of exactly `N` members.
-    pub fn tuple<const N: usize>(&self) -> Result<[At<'a>; N], LoadError> {
+    pub fn tuple<const N: usize>(&self) -> Result<[JsonNode<'a>; N], LoadError> {
         let items = self.items()?;
         let found = items.len();
         items.try_into().map_err(|_| self.error(format_args!("expected {N} elements, found {found}")))
     }
     /// Returns the members of an object.
-    pub fn entries(&self) -> Result<Vec<(&'a str, At<'a>)>, LoadError> {
-        let Some(members) = self.value.as_object() else { return self.fail("expected an object") };
-        Ok(members.iter().map(|(key, value)| (key.as_str(), At { value, path: self.child(key) })).collect())
+    pub fn entries(&self) -> Result<Vec<(&'a str, JsonNode<'a>)>, LoadError> {
+        let Some(members) = self.value.as_object() else { return self.err("expected an object") };
+        Ok(members
+            .iter()
+            .map(|(key, value)| (key.as_str(), JsonNode { value, path: self.child(key) }))
+            .collect())
     }
 
     pub fn str(&self) -> Result<&'a str, LoadError> {
@@ -94,23 +97,23 @@ impl<'a> At<'a> {
         self.value.as_i64().ok_or_else(|| self.error("expected an integer"))
     }
     /// Returns an integer from 0 to `max`.
-    pub fn size(&self, max: usize) -> Result<usize, LoadError> {
+    pub fn usize_at_most(&self, max: usize) -> Result<usize, LoadError> {
         match usize::try_from(self.int()?) {
             Ok(size) if size <= max => Ok(size),
-            _ => self.fail(format_args!("expected a number from 0 to {max}, found {}", self.value)),
+            _ => self.err(format_args!("expected a number from 0 to {max}, found {}", self.value)),
         }
     }
     /// Returns a flag that may be missing.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
-        self.opt(key).map_or(Ok(default), |at| at.bool())
+        self.get_opt(key).map_or(Ok(default), |at| at.bool())
     }
     pub fn name(&self) -> Result<String, LoadError> {
         Ok(self.get("name")?.str()?.to_string())
     }
     /// Returns a number written in hexadecimal, with an optional sign.
-    pub fn hex(&self) -> Result<Big, LoadError> {
+    pub fn hex_int(&self) -> Result<BigInt, LoadError> {
         let text = self.str()?;
-        Big::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
+        BigInt::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
     }
     /// Returns a list of bytes written in hexadecimal.
     pub fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
@@ -125,13 +128,13 @@ impl<'a> At<'a> {
 
 /// A constant of any width: sign and magnitude, least significant limb first, no leading zero limb.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct Big {
+pub(crate) struct BigInt {
     pub negative: bool,
     pub limbs: Vec<u64>,
 }
 
-impl Big {
-    pub fn parse(text: &str) -> Option<Big> {
+impl BigInt {
+    pub fn parse(text: &str) -> Option<BigInt> {
         let (negative, digits) = match text.strip_prefix('-') {
             Some(rest) => (true, rest),
             None => (false, text),
@@ -143,21 +146,21 @@ impl Big {
         let limb = |chunk: &[u8]| u64::from_str_radix(std::str::from_utf8(chunk).ok()?, 16).ok();
         const DIGITS_PER_LIMB: usize = 16;
         let limbs: Option<Vec<u64>> = digits.as_bytes().rchunks(DIGITS_PER_LIMB).map(limb).collect();
-        let mut big = Big { negative, limbs: limbs? };
-        big.trim();
+        let mut big = BigInt { negative, limbs: limbs? };
+        big.normalize();
         Some(big)
     }
-    pub fn from_u64(value: u64) -> Big {
-        let mut big = Big { negative: false, limbs: vec![value] };
-        big.trim();
+    pub fn from_u64(value: u64) -> BigInt {
+        let mut big = BigInt { negative: false, limbs: vec![value] };
+        big.normalize();
         big
     }
-    pub fn from_limbs(limbs: &[u64]) -> Big {
-        let mut big = Big { negative: false, limbs: limbs.to_vec() };
-        big.trim();
+    pub fn from_limbs(limbs: &[u64]) -> BigInt {
+        let mut big = BigInt { negative: false, limbs: limbs.to_vec() };
+        big.normalize();
         big
     }
-    fn trim(&mut self) {
+    fn normalize(&mut self) {
         while self.limbs.last() == Some(&0) {
             self.limbs.pop();
         }
@@ -199,18 +202,18 @@ mod tests {
 
     #[test]
     fn numbers() {
-        assert_eq!(Big::parse("0x0800").unwrap().to_u64(), Some(0x800));
-        assert_eq!(Big::parse("-1").unwrap().twos_complement(2), [u64::MAX, u64::MAX]);
-        let wide = Big::parse("0x1ffffffffffffffff").unwrap();
+        assert_eq!(BigInt::parse("0x0800").unwrap().to_u64(), Some(0x800));
+        assert_eq!(BigInt::parse("-1").unwrap().twos_complement(2), [u64::MAX, u64::MAX]);
+        let wide = BigInt::parse("0x1ffffffffffffffff").unwrap();
         assert_eq!((wide.bits(), wide.to_u64(), wide.limbs), (65, None, vec![u64::MAX, 1]));
-        assert_eq!(Big::parse("-0x0").unwrap(), Big::from_u64(0));
-        assert_eq!((Big::parse("0x"), Big::parse("zz"), Big::parse("+1")), (None, None, None));
+        assert_eq!(BigInt::parse("-0x0").unwrap(), BigInt::from_u64(0));
+        assert_eq!((BigInt::parse("0x"), BigInt::parse("zz"), BigInt::parse("+1")), (None, None, None));
     }
 
     #[test]
     fn errors_carry_the_path() {
         let json = serde_json::json!({"pipelines": [{"tables": [{"key": ["x"]}]}]});
-        let root = At::root(&json);
+        let root = JsonNode::root(&json);
         let table = &root.get("pipelines").unwrap().items().unwrap()[0].list("tables").unwrap()[0];
         let error = table.list("key").unwrap()[0].int().unwrap_err();
         assert_eq!(error.to_string(), "pipelines[0].tables[0].key[0]: expected an integer");

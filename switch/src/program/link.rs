@@ -1,20 +1,20 @@
 //! The fourth phase of loading: temporaries and constants get their slots behind the variables.
 
-use super::action::State;
-use super::array::{Array, RegisterArray};
-use super::asm::{CONSTS, Object, TEMPS};
-use super::declare::Declared;
-use super::json::At;
+use super::action::ControlSlots;
+use super::codegen::{FIRST_CONST, FIRST_TEMP, UnlinkedCode};
+use super::declarations::Declared;
+use super::externs::{ExternArray, RegisterArray};
+use super::header_moves::{HeaderMoves, WINDOW_LEN};
+use super::json::JsonNode;
 use super::layout::Layout;
 use super::lower::{Deparser, Lowered, Pipelines};
-use super::op::{HeaderOp, Op, Pc, Role, Slot, WideOp, WideRef};
+use super::op::{HeaderInfo, Op, OperandRole, Pc, Slot, WideOp, WideSlot};
 use super::parser::{self, Parser};
-use super::shape::{Shape, WINDOW};
-use super::standard::Standard;
-use super::table::{Profile, Table, limbs};
+use super::standard_metadata::StandardMetadata;
+use super::table::{ActionProfile, Table, limbs};
 use super::{
-    ActionId, ActionInfo, CAPACITIES, Calculation, Checksum, Condition, FieldList, HeaderId, LoadError,
-    LogMessage, Mark,
+    ActionId, ActionInfo, Calculation, Checksum, ComputedSlot, FieldList, HeaderId, LoadError, LogMessage,
+    PHV_CAPACITIES, TracePoint,
 };
 use std::collections::BTreeSet;
 
@@ -25,57 +25,58 @@ pub struct Linked {
     /// Slots that begin a packet's life as 0; temporaries and constants follow.
     pub(crate) vars: usize,
     pub(crate) temps: usize,
-    /// Slots of a header vector: one of [`CAPACITIES`]. There is room for a window behind the last block.
+    /// Slots of a header vector: one of [`PHV_CAPACITIES`]. There is room for a window behind the last block.
     pub(crate) capacity: usize,
     pub(crate) consts: Vec<u64>,
     pub(crate) code: Vec<Op>,
     pub(crate) wide: Vec<WideOp>,
-    pub(crate) header_ops: Vec<HeaderOp>,
+    pub(crate) header_ops: Vec<HeaderInfo>,
     pub(crate) logs: Vec<LogMessage>,
-    pub(crate) marks: Vec<(Pc, Mark)>,
-    pub(crate) standard: Standard,
-    pub(crate) state: State,
+    pub(crate) trace_points: Vec<(Pc, TracePoint)>,
+    pub(crate) standard: StandardMetadata,
+    pub(crate) control_slots: ControlSlots,
     /// Metadata blocks: base and slots. They are what a resubmit clears.
     pub(crate) metadata: Vec<(Slot, u16)>,
     pub(crate) params: Slot,
     pub(crate) parser: Parser,
     /// By header type, every field used: for elements of stacks.
-    pub(crate) type_shapes: Vec<Shape>,
+    pub(crate) type_shapes: Vec<HeaderMoves>,
     pub(crate) deparser: Deparser,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
     pub(crate) registers: Vec<RegisterArray>,
     /// Words that all registers take.
     pub(crate) register_words: usize,
-    pub(crate) counters: Vec<Array>,
-    pub(crate) meters: Vec<Array>,
+    pub(crate) counters: Vec<ExternArray>,
+    pub(crate) meters: Vec<ExternArray>,
     pub(crate) actions: Vec<ActionInfo>,
     pub(crate) action_code: Vec<Pc>,
     pub(crate) tables: Vec<Table>,
-    pub(crate) profiles: Vec<Profile>,
+    pub(crate) profiles: Vec<ActionProfile>,
     pub(crate) field_lists: Vec<FieldList>,
     pub(crate) learn_lists: Vec<FieldList>,
     pub(crate) ingress: Pc,
     pub(crate) egress: Pc,
     /// The headers whose every field some code may read and write.
-    pub(crate) whole: BTreeSet<HeaderId>,
+    pub(crate) address_taken: BTreeSet<HeaderId>,
 }
 
 impl Linked {
     /// Joins what is declared with its code.
-    pub(super) fn new(root: &At, declared: Declared, lowered: Lowered) -> Result<Linked, LoadError> {
-        let Object { code, wide, header_ops, logs, consts, temps, whole } = lowered.object;
+    pub(super) fn new(root: &JsonNode, declared: Declared, lowered: Lowered) -> Result<Linked, LoadError> {
+        let UnlinkedCode { code, wide, header_ops, logs, consts, temps, address_taken: whole } =
+            lowered.object;
         let vars = declared.vars as u16;
         let place = |slot: Slot| match slot {
-            CONSTS.. => vars + temps + (slot - CONSTS),
-            TEMPS.. => vars + (slot - TEMPS),
+            FIRST_CONST.. => vars + temps + (slot - FIRST_CONST),
+            FIRST_TEMP.. => vars + (slot - FIRST_TEMP),
             _ => slot,
         };
-        let condition = |it: Condition| Condition { slot: place(it.slot), ..it };
-        let number = |it: WideRef| WideRef { slot: place(it.slot), ..it };
+        let condition = |it: ComputedSlot| ComputedSlot { slot: place(it.slot), ..it };
+        let number = |it: WideSlot| WideSlot { slot: place(it.slot), ..it };
         let op = |mut op: Op| {
             for (role, operand) in op.operands() {
-                if matches!(role, Role::Read | Role::Write | Role::Update) {
+                if matches!(role, OperandRole::Read | OperandRole::Write | OperandRole::ReadWrite) {
                     *operand = place(*operand);
                 }
             }
@@ -85,20 +86,20 @@ impl Linked {
         let log =
             |log: LogMessage| LogMessage { values: log.values.into_iter().map(number).collect(), ..log };
         let checksum = |it: Checksum| Checksum { condition: it.condition.map(condition), ..it };
-        let state = |state: parser::State| {
-            let ops = state.ops.into_iter().map(|op| op.with(condition)).collect();
-            parser::State { ops, ..state }
+        let state = |state: parser::ParserState| {
+            let ops = state.ops.into_iter().map(|op| op.map_conditions(condition)).collect();
+            parser::ParserState { ops, ..state }
         };
         let states = lowered.parser.states.into_iter().map(state).collect();
-        let slots = declared.vars + (usize::from(temps) + consts.len()).max(WINDOW);
-        let capacity = CAPACITIES.into_iter().find(|capacity| slots <= *capacity);
+        let slots = declared.vars + (usize::from(temps) + consts.len()).max(WINDOW_LEN);
+        let capacity = PHV_CAPACITIES.into_iter().find(|capacity| slots <= *capacity);
         let layout = declared.layout;
         let metadata = layout.headers.iter().filter(|header| header.metadata);
         let Pipelines { tables, profiles, marks, ingress, egress } = lowered.pipelines;
         Ok(Linked {
             capacity: capacity.ok_or_else(|| root.error("the program takes too many words"))?,
-            metadata: metadata.map(|header| (header.base, layout.types[header.ty].slots)).collect(),
-            type_shapes: layout.types.iter().map(|ty| Shape::new(ty, None)).collect(),
+            metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].slots)).collect(),
+            type_shapes: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
             layout,
             vars: declared.vars,
             temps: usize::from(temps),
@@ -107,9 +108,9 @@ impl Linked {
             wide: wide.into_iter().map(wide_op).collect(),
             header_ops,
             logs: logs.into_iter().map(log).collect(),
-            marks,
+            trace_points: marks,
             standard: declared.standard,
-            state: declared.state,
+            control_slots: declared.state,
             params: declared.params,
             parser: Parser { states, ..lowered.parser },
             deparser: lowered.deparser,
@@ -127,7 +128,7 @@ impl Linked {
             learn_lists: declared.learn_lists,
             ingress,
             egress,
-            whole,
+            address_taken: whole,
         })
     }
 

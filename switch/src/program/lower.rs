@@ -1,21 +1,21 @@
 //! The third phase of loading: parser, checksums, deparser, actions and pipelines become code. Its temporaries and
 //! constants have numbers, but no slots yet.
 
-use super::action::Actions;
-use super::asm::{Asm, Object};
-use super::declare::Declared;
-use super::expr::Num;
-use super::flow::Flow;
-use super::json::At;
-use super::layout::{Place, VALID};
-use super::op::{Code, Pc, Slot};
+use super::action::ActionCompiler;
+use super::codegen::{CodeBuilder, UnlinkedCode};
+use super::control_flow::ControlFlow;
+use super::declarations::Declared;
+use super::expr::NumExpr;
+use super::json::JsonNode;
+use super::layout::{SlotRef, VALID_SLOT};
+use super::op::{Opcode, Pc, Slot};
 use super::parser::Parser;
-use super::table::{Context, Profile, Table, limbs};
-use super::{ActionId, Checksum, HeaderId, LoadError, Mark};
+use super::table::{ActionProfile, Table, TableLoader, limbs};
+use super::{ActionId, Checksum, HeaderId, LoadError, TracePoint};
 
 /// A program as code.
 pub(crate) struct Lowered {
-    pub object: Object,
+    pub object: UnlinkedCode,
     pub parser: Parser,
     pub checksums: Vec<Checksum>,
     pub deparser: Deparser,
@@ -26,10 +26,10 @@ pub(crate) struct Lowered {
 
 impl Lowered {
     /// Makes code of what is declared.
-    pub fn new(root: &At, declared: &Declared) -> Result<Lowered, LoadError> {
-        let mut asm = Asm::new(&declared.layout, &declared.registers);
-        asm.emit(Code::End, 64, 0, 0, 0);
-        let mut actions = Actions::new(declared, &mut asm);
+    pub fn new(root: &JsonNode, declared: &Declared) -> Result<Lowered, LoadError> {
+        let mut asm = CodeBuilder::new(&declared.layout, &declared.registers);
+        asm.emit(Opcode::End, 64, 0, 0, 0);
+        let mut actions = ActionCompiler::new(declared, &mut asm);
         let parser = Parser::load(root, &mut actions)?;
         let checksums = load_checksums(root, &mut actions)?;
         let deparser = Deparser::load(root, &mut actions)?;
@@ -41,18 +41,18 @@ impl Lowered {
 }
 
 /// Compiles every action with its parameters where an entry's arguments are put.
-fn lower_actions(actions: &mut Actions) -> Result<Vec<Pc>, LoadError> {
+fn lower_actions(actions: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
     let (declared, mut starts) = (actions.declared, Vec::new());
     for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
         let mut slot = declared.params;
         let param = |(_, bits): &(String, u32)| {
             slot += limbs(*bits) as u16;
-            Num::Place(Place::unsigned(slot - limbs(*bits) as u16, *bits))
+            NumExpr::Place(SlotRef::unsigned(slot - limbs(*bits) as u16, *bits))
         };
-        let params: Vec<Num> = action.params.iter().map(param).collect();
-        starts.push(actions.asm.here());
-        actions.call(id, &params)?;
-        actions.asm.emit(Code::Return, 64, 0, 0, 0);
+        let params: Vec<NumExpr> = action.params.iter().map(param).collect();
+        starts.push(actions.asm.bind_label());
+        actions.inline_action(id, &params)?;
+        actions.asm.emit(Opcode::Return, 64, 0, 0, 0);
     }
     Ok(starts)
 }
@@ -60,40 +60,40 @@ fn lower_actions(actions: &mut Actions) -> Result<Vec<Pc>, LoadError> {
 /// Tables, action profiles and control flow of both pipelines.
 pub(crate) struct Pipelines {
     pub tables: Vec<Table>,
-    pub profiles: Vec<Profile>,
+    pub profiles: Vec<ActionProfile>,
     /// In the order of the code.
-    pub marks: Vec<(Pc, Mark)>,
+    pub marks: Vec<(Pc, TracePoint)>,
     pub ingress: Pc,
     pub egress: Pc,
 }
 
 impl Pipelines {
-    fn load(root: &At, actions: &mut Actions) -> Result<Pipelines, LoadError> {
+    fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Pipelines, LoadError> {
         let declared = actions.declared;
         let meters = meter_targets(root, declared)?;
         let (mut tables, mut profiles, mut marks) = (Vec::new(), Vec::new(), Vec::new());
         let (mut ingress, mut egress) = (None, None);
         for at in root.get("pipelines")?.items()? {
-            Profile::load_all(&at, &declared.layout, &mut profiles)?;
-            let context = Context { declared, meters: &meters, profiles: &profiles };
+            ActionProfile::load_all(&at, &declared.layout, &mut profiles)?;
+            let context = TableLoader { declared, meters: &meters, profiles: &profiles };
             let (first, mut definitions) = (tables.len(), Vec::new());
             for table in at.list("tables")? {
                 definitions.push(context.table(&table)?);
                 if first + definitions.len() >= usize::from(u16::MAX) {
-                    return table.fail("there are too many tables");
+                    return table.err("there are too many tables");
                 }
             }
-            let (start, own) = Flow::load(&at)?.emit(actions, definitions, first, &mut marks)?;
+            let (start, own) = ControlFlow::load(&at)?.emit(actions, definitions, first, &mut marks)?;
             tables.extend(own);
             let name = at.get("name")?;
             match name.str()? {
                 "ingress" => ingress = Some(start),
                 "egress" => egress = Some(start),
-                other => return name.fail(format_args!("a pipeline named {other:?} is not supported")),
+                other => return name.err(format_args!("a pipeline named {other:?} is not supported")),
             }
         }
         let (Some(ingress), Some(egress)) = (ingress, egress) else {
-            return root.get("pipelines")?.fail("expected an ingress and an egress pipeline");
+            return root.get("pipelines")?.err("expected an ingress and an egress pipeline");
         };
         marks.sort_by_key(|(pc, _)| *pc);
         Ok(Pipelines { tables, profiles, marks, ingress, egress })
@@ -101,15 +101,15 @@ impl Pipelines {
 }
 
 /// Returns where the colour of each direct meter goes; `None` for the other meters.
-fn meter_targets(root: &At, declared: &Declared) -> Result<Vec<Option<Place>>, LoadError> {
+fn meter_targets(root: &JsonNode, declared: &Declared) -> Result<Vec<Option<SlotRef>>, LoadError> {
     let mut targets = Vec::new();
     for (at, meter) in root.list("meter_arrays")?.iter().zip(&declared.meters) {
-        let target = match meter.direct {
-            true => Some(declared.layout.place(&at.get("result_target")?)?),
+        let target = match meter.is_direct {
+            true => Some(declared.layout.slot_ref(&at.get("result_target")?)?),
             false => None,
         };
         if target.is_some_and(|target| target.bits > 64) {
-            return at.get("result_target")?.fail("a colour fits 64 bits");
+            return at.get("result_target")?.err("a colour fits 64 bits");
         }
         targets.push(target);
     }
@@ -126,49 +126,49 @@ pub(crate) struct Deparser {
 }
 
 impl Deparser {
-    fn load(root: &At, actions: &mut Actions) -> Result<Deparser, LoadError> {
+    fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Deparser, LoadError> {
         let deparsers = root.get("deparsers")?;
         let [at] = deparsers.tuple()?;
         let (layout, mut order) = (&actions.declared.layout, Vec::new());
         for header in at.get("order")?.items()? {
             let id = layout.header_id(&header)?;
-            order.push((id, layout.header(id).base));
+            order.push((id, layout.header(id).first_slot));
         }
         let primitives = at.list("primitives")?;
         if primitives.is_empty() {
             return Ok(Deparser { order, code: None });
         }
-        let start = actions.asm.here();
-        actions.body(&primitives)?;
-        actions.asm.emit(Code::End, 64, 0, 0, 0);
+        let start = actions.asm.bind_label();
+        actions.lower_body(&primitives)?;
+        actions.asm.emit(Opcode::End, 64, 0, 0, 0);
         Ok(Deparser { order, code: Some(start) })
     }
 }
 
-fn load_checksums(root: &At, actions: &mut Actions) -> Result<Vec<Checksum>, LoadError> {
+fn load_checksums(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Vec<Checksum>, LoadError> {
     let mut checksums = Vec::new();
     for at in root.list("checksums")? {
         let kind = at.get("type")?;
         if kind.str()? != "generic" {
-            return kind.fail(format_args!("a checksum of type {} is not supported", kind.value));
+            return kind.err(format_args!("a checksum of type {} is not supported", kind.value));
         }
         let name_at = at.get("calculation")?;
         let (name, layout) = (name_at.str()?, &actions.declared.layout);
         let calculations = &actions.declared.calculations;
         let Some(calculation) = calculations.iter().rposition(|known| known.name == name) else {
-            return name_at.fail(format_args!("there is no calculation {}", name_at.value));
+            return name_at.err(format_args!("there is no calculation {}", name_at.value));
         };
         let target_at = at.get("target")?;
-        let target = layout.place(&target_at)?;
+        let target = layout.slot_ref(&target_at)?;
         if target.bits > 64 {
-            return target_at.fail("a checksum fits 64 bits");
+            return target_at.err("a checksum fits 64 bits");
         }
         let [header, _] = target_at.tuple()?;
         let header = layout.header(layout.header_id(&header)?);
-        let condition = match at.opt("if_cond") {
+        let condition = match at.get_opt("if_cond") {
             Some(at) => {
                 let value = actions.scope.bool(&at)?;
-                Some(actions.asm.apart(|asm| asm.bool(&at, &value))?)
+                Some(actions.asm.standalone(|asm| asm.lower_bool(&at, &value))?)
             }
             None => None,
         };
@@ -176,7 +176,7 @@ fn load_checksums(root: &At, actions: &mut Actions) -> Result<Vec<Checksum>, Loa
             name: at.name()?,
             calculation: calculation as u16,
             target,
-            valid: (!header.metadata).then_some(header.base + VALID),
+            valid: (!header.metadata).then_some(header.first_slot + VALID_SLOT),
             condition,
             verify: at.flag("verify", true)?,
             update: at.flag("update", true)?,

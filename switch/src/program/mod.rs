@@ -16,52 +16,55 @@
 //! A pipeline of the fast engine asks for a sixth: `Native::new` writes machine code.
 
 mod action;
-mod array;
-mod asm;
-mod calc;
-mod declare;
+mod codegen;
+mod control_flow;
+mod declarations;
 mod expr;
-mod flow;
+mod externs;
+mod field_usage;
+mod frame_access;
+mod hash;
+mod header_moves;
+mod header_types;
 mod json;
-mod key;
+mod key_layout;
 mod layout;
 mod link;
 mod lower;
 mod native;
 mod op;
 mod parser;
-mod shape;
 mod source;
-mod standard;
+mod standard_metadata;
 mod table;
-mod types;
-mod used;
-mod wire;
 
-pub(crate) use action::{LogMessage, SESSION_SET};
-pub(crate) use array::{Array, RegisterArray};
-pub(crate) use asm::low_bits;
-pub(crate) use calc::{Algorithm, Calculation, Input, MAX_BYTES};
-pub(crate) use key::KeyPlan;
-pub(crate) use layout::{ORIGIN, Stack, VALID};
+pub(crate) use action::{CLONE_SESSION_VALID, LogMessage};
+pub(crate) use codegen::low_mask;
+pub(crate) use externs::{ExternArray, RegisterArray};
+pub(crate) use hash::{Algorithm, Calculation, HashInput, MAX_HASH_BYTES};
+pub(crate) use header_moves::{BitMove, HeaderMoves, MoveWindows, WINDOW_LEN};
+pub(crate) use key_layout::KeyLayout;
+pub(crate) use layout::{FRAME_OFFSET_SLOT, HeaderStack, VALID_SLOT};
 pub(crate) use native::{
-    BAIL, CHOICE, CallHead, DROP, Direct, Effects, Helpers, INPUTS, Input as CallInput, KEY_WORDS, MULTICAST,
-    NEXT, Native, Recent, Row, SEND, SMALL_BITS, UNEMITTED, UNICAST, choices,
+    CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, Helpers, INPUTS,
+    KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, Native, NativeInput as CallInput, NativeTable,
+    ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, UNICAST, row_actions,
 };
-pub(crate) use op::{Code, HeaderOp, Op, Pc, Slot, WideKind, WideOp, WideRef};
-pub(crate) use parser::{KeyPart, MAX_KEY_WORDS, ParseOp, Pattern, limbs_of};
-pub(crate) use shape::{Move, Moves, Shape, WINDOW};
-pub use source::Place;
-pub(crate) use table::{ConstEntry, Key, Profile, Table, TableDefinition, limbs, ones, prefix_mask};
+pub(crate) use op::{HeaderInfo, Op, Opcode, Pc, Slot, WideOp, WideOpcode, WideSlot};
+pub(crate) use parser::{Keyset, MAX_SELECT_WORDS, ParseOp, SelectPart, limbs_from_be_bytes};
+pub use source::SourceLocation;
+pub(crate) use table::{
+    ActionProfile, ConstEntry, Key, Table, TableDefinition, limbs, mask_limbs, prefix_mask,
+};
 pub use table::{KeyInfo, TableInfo};
 
-use declare::Declared;
+use declarations::Declared;
+use frame_access::FrameAccess;
 use link::Linked;
 use lower::Lowered;
 use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
-use wire::Wire;
 
 /// A table of a program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
@@ -75,15 +78,15 @@ pub struct ActionId(pub u16);
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderId(pub u16);
 
-/// The reason why a program was refused. Displays as `path: what`.
+/// The reason why a program was refused. Displays as `path: message`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("{path}: {what}")]
+#[error("{path}: {message}")]
 pub struct LoadError {
     /// Place in the JSON, such as `pipelines[0].tables[3].key[1]`, or `3:7` (line and column) if the text is not
     /// JSON.
     pub path: String,
     /// The fault and its remedy.
-    pub what: String,
+    pub message: String,
 }
 
 /// The match kind of a key element.
@@ -117,7 +120,7 @@ impl ActionInfo {
 
 /// Code that computes a value, and the slot that has it afterwards.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct Condition {
+pub(crate) struct ComputedSlot {
     pub code: Option<Pc>,
     pub slot: Slot,
 }
@@ -127,10 +130,10 @@ pub(crate) struct Condition {
 pub(crate) struct Checksum {
     pub name: String,
     pub calculation: u16,
-    pub target: layout::Place,
+    pub target: layout::SlotRef,
     /// Its target's header; None for metadata, which is always valid.
     pub valid: Option<Slot>,
-    pub condition: Option<Condition>,
+    pub condition: Option<ComputedSlot>,
     pub verify: bool,
     pub update: bool,
 }
@@ -146,7 +149,7 @@ pub(crate) struct FieldList {
 
 /// A place in the code, for those who watch.
 #[derive(Clone, Debug)]
-pub(crate) enum Mark {
+pub(crate) enum TracePoint {
     /// A condition begins here; if it holds, code goes on at `end`.
     Condition { name: String, end: Pc },
     /// A table without a key, whose action stands here.
@@ -154,10 +157,10 @@ pub(crate) enum Mark {
 }
 
 /// Backward jumps one run of code may make. No program that means to end comes near it.
-pub(crate) const JUMP_BUDGET: u32 = 1 << 20;
+pub(crate) const MAX_BACKWARD_JUMPS: u32 = 1 << 20;
 
 /// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
-pub(crate) const CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
+pub(crate) const PHV_CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
 /// The engine that runs a program. Both have the same effect on every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -174,29 +177,29 @@ pub enum Engine {
 #[derive(Debug)]
 pub struct Program {
     /// Tells packets which program their header vector is laid out for.
-    pub(crate) stamp: u32,
+    pub(crate) layout_id: u32,
     /// The engine of pipelines that are made for it.
     pub(crate) engine: Engine,
     /// The JSON that it was loaded from.
     pub(crate) json: String,
     /// Places in the P4 source, once a trace has asked for them.
-    pub(crate) places: OnceLock<source::Places>,
+    pub(crate) source_map: OnceLock<source::SourceMap>,
     /// The interpreter's form of the program.
     linked: Linked,
     /// The interpreter's moves between frame and slots, by header instance.
-    pub(crate) shapes: Vec<Shape>,
+    pub(crate) header_moves: Vec<HeaderMoves>,
     /// The compiled engine's moves between frame and slots.
-    pub(crate) wire: Wire,
+    pub(crate) frame_access: FrameAccess,
     /// The machine code, once a pipeline has asked for it; `None` if the interpreter has to run everything.
     native: OnceLock<Option<Native>>,
 }
 
 /// Numbers programs and their machine code within the process; it never shows in what a switch does.
-static STAMPS: AtomicU32 = AtomicU32::new(1);
+static NEXT_LAYOUT_ID: AtomicU32 = AtomicU32::new(1);
 
 /// Returns a number that nothing else has in this process.
-fn next_stamp() -> u32 {
-    STAMPS.fetch_add(1, Ordering::Relaxed)
+fn next_layout_id() -> u32 {
+    NEXT_LAYOUT_ID.fetch_add(1, Ordering::Relaxed)
 }
 
 impl Deref for Program {
@@ -225,26 +228,26 @@ impl Program {
     /// As [`Program::from_json`].
     pub fn load(text: &str, engine: Engine) -> Result<Arc<Program>, LoadError> {
         let value = json::parse(text)?;
-        let root = json::At::root(&value);
+        let root = json::JsonNode::root(&value);
         let declared = Declared::load(&root)?;
         let lowered = Lowered::new(&root, &declared)?;
         let linked = Linked::new(&root, declared, lowered)?;
-        let shapes = used::shapes(&linked, &[]);
+        let shapes = field_usage::header_moves(&linked, &[]);
         Ok(Arc::new(Program {
-            stamp: next_stamp(),
+            layout_id: next_layout_id(),
             engine,
             json: text.to_owned(),
-            places: OnceLock::new(),
-            wire: Wire::new(&linked, &shapes),
+            source_map: OnceLock::new(),
+            frame_access: FrameAccess::new(&linked, &shapes),
             native: OnceLock::new(),
             linked,
-            shapes,
+            header_moves: shapes,
         }))
     }
 
     /// Writes the program's machine code, which calls these functions of the pipeline, unless that was done before.
-    pub(crate) fn prepare_native(&self, helpers: impl FnOnce() -> Helpers) {
-        self.native.get_or_init(|| Native::new(&self.linked, &self.wire, &helpers()));
+    pub(crate) fn compile_native(&self, helpers: impl FnOnce() -> Helpers) {
+        self.native.get_or_init(|| Native::new(&self.linked, &self.frame_access, &helpers()));
     }
 
     /// Returns the program's machine code, if it was written.
@@ -283,8 +286,8 @@ impl Program {
         Some((format!("{}.{}", header.name, field.name), field.bits))
     }
     /// Returns the marks at an address of the code.
-    pub(crate) fn marks_at(&self, pc: Pc) -> impl Iterator<Item = &Mark> {
-        let first = self.marks.partition_point(|(at, _)| *at < pc);
-        self.marks[first..].iter().take_while(move |(at, _)| *at == pc).map(|(_, mark)| mark)
+    pub(crate) fn trace_points_at(&self, pc: Pc) -> impl Iterator<Item = &TracePoint> {
+        let first = self.trace_points.partition_point(|(at, _)| *at < pc);
+        self.trace_points[first..].iter().take_while(move |(at, _)| *at == pc).map(|(_, mark)| mark)
     }
 }

@@ -6,11 +6,11 @@ pub(crate) type Slot = u16;
 pub(crate) type Pc = u16;
 
 /// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `code`, see
-/// [`Code::roles`]. The upper `w` bits of the result are cut off, so `w` is a shift count.
+/// [`Opcode::roles`]. The upper `clear_high` bits of the result are cut off, so `clear_high` is a shift count.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
-    pub code: Code,
-    pub w: u8,
+    pub code: Opcode,
+    pub clear_high: u8,
     pub d: u16,
     pub a: u16,
     pub b: u16,
@@ -18,7 +18,7 @@ pub(crate) struct Op {
 
 /// The use of an operand: by it [`Op`]s are relocated, and their reads and writes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum Role {
+pub(crate) enum OperandRole {
     /// Not used.
     None,
     /// A slot that is read.
@@ -26,7 +26,7 @@ pub(crate) enum Role {
     /// A slot that is written.
     Write,
     /// A slot that is read and written.
-    Update,
+    ReadWrite,
     /// An index into a side table, or a plain number.
     Index,
     /// A jump target.
@@ -36,14 +36,14 @@ pub(crate) enum Role {
 macro_rules! codes {
     ($($(#[doc = $doc:literal])* $name:ident($d:ident, $a:ident, $b:ident),)*) => {
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-        pub(crate) enum Code {
+        pub(crate) enum Opcode {
             $($(#[doc = $doc])* $name,)*
         }
-        impl Code {
+        impl Opcode {
             /// Returns the roles of `d`, `a` and `b`.
-            pub fn roles(self) -> [Role; 3] {
+            pub fn roles(self) -> [OperandRole; 3] {
                 match self {
-                    $(Code::$name => [Role::$d, Role::$a, Role::$b],)*
+                    $(Opcode::$name => [OperandRole::$d, OperandRole::$a, OperandRole::$b],)*
                 }
             }
         }
@@ -54,7 +54,7 @@ codes! {
     /// d = a
     Mov(Write, Read, None),
     /// d = a if b is not 0
-    MovIf(Update, Read, Read),
+    MovIf(ReadWrite, Read, Read),
     /// d = a + b
     Add(Write, Read, Read),
     /// d = a - b
@@ -119,7 +119,7 @@ codes! {
     /// go to d if a <= b, unsigned
     JumpLe(Target, Read, Read),
     /// apply table a, then go to where it says
-    Table(None, Index, None),
+    ApplyTable(None, Index, None),
     /// back to the table that called this action
     Return(None, None, None),
     /// the end of the pipeline, or of a piece of code run by itself
@@ -128,17 +128,17 @@ codes! {
     EndIfExit(None, Read, None),
 
     /// d = register array a at b; unchanged if out of bounds
-    RegRead(Update, Index, Read),
+    RegRead(ReadWrite, Index, Read),
     /// register array a at b = slot d; nothing if out of bounds
     RegWrite(Read, Index, Read),
     /// counter array a at b counts
-    Count(None, Index, Read),
+    CounterCount(None, Index, Read),
     /// d = colour of meter array a at b; unchanged if out of bounds
-    Meter(Update, Index, Read),
+    MeterExecute(ReadWrite, Index, Read),
     /// d = the value of calculation a, all 64 bits
     Hash(Write, Index, None),
     /// d = a random number from a to b; unchanged if there is none
-    Random(Update, Read, Read),
+    Random(ReadWrite, Read, Read),
 
     /// makes the header at base a valid; b: side table `header_ops`
     SetValid(None, Read, Index),
@@ -169,25 +169,28 @@ codes! {
     Assert(None, Read, Index),
 }
 
-impl Code {
+impl Opcode {
     /// Returns whether the operation may write slots that its operands do not name.
-    pub fn is_indirect(self) -> bool {
-        use Code::*;
-        matches!(self, Wide | Table | SetValid | SetInvalid | CopyHeader | Push | Pop | CopyStack | StoreAt)
+    pub fn has_implicit_writes(self) -> bool {
+        use Opcode::*;
+        matches!(
+            self,
+            Wide | ApplyTable | SetValid | SetInvalid | CopyHeader | Push | Pop | CopyStack | StoreAt
+        )
     }
 }
 
 impl Op {
     /// Returns an operation whose result is cut to this many bits.
-    pub fn new(code: Code, bits: u8, d: u16, a: u16, b: u16) -> Op {
-        Op { code, w: 64u8.saturating_sub(bits.max(1)), d, a, b }
+    pub fn new(code: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
+        Op { code, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
     /// Cuts the result to this many bits, if it has more.
-    pub fn cut(&mut self, bits: u8) {
-        self.w = self.w.max(64u8.saturating_sub(bits.max(1)));
+    pub fn truncate_result(&mut self, bits: u8) {
+        self.clear_high = self.clear_high.max(64u8.saturating_sub(bits.max(1)));
     }
     /// Returns the operands with their roles, to be read or changed.
-    pub fn operands(&mut self) -> [(Role, &mut u16); 3] {
+    pub fn operands(&mut self) -> [(OperandRole, &mut u16); 3] {
         let [d, a, b] = self.code.roles();
         [(d, &mut self.d), (a, &mut self.a), (b, &mut self.b)]
     }
@@ -195,7 +198,7 @@ impl Op {
 
 /// A number of several limbs in consecutive slots, least significant first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) struct WideRef {
+pub(crate) struct WideSlot {
     pub slot: Slot,
     pub limbs: u16,
     /// If true, limbs beyond these repeat the sign.
@@ -205,16 +208,16 @@ pub(crate) struct WideRef {
 /// An operation on wide numbers; `d` is cut to `bits`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WideOp {
-    pub kind: WideKind,
+    pub kind: WideOpcode,
     pub bits: u32,
-    pub d: WideRef,
-    pub a: WideRef,
-    pub b: WideRef,
+    pub d: WideSlot,
+    pub a: WideSlot,
+    pub b: WideSlot,
 }
 
 /// The operator of a [`WideOp`].
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum WideKind {
+pub(crate) enum WideOpcode {
     Mov,
     /// d = a if b is not 0
     MovIf,
@@ -255,7 +258,7 @@ pub(crate) enum WideKind {
 
 /// The type and place of a header, as operations on headers need them.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
-pub(crate) struct HeaderOp {
+pub(crate) struct HeaderInfo {
     /// Slots of its block.
     pub slots: u16,
     /// Bytes it takes on the wire, without its variable part.

@@ -1,35 +1,35 @@
 //! The parser: states as the JSON has them, resolved to headers, slots and numbers.
 
-use super::action::Actions;
-use super::asm::low_bits;
-use super::expr::Num;
-use super::json::At;
+use super::action::ActionCompiler;
+use super::codegen::low_mask;
+use super::expr::NumExpr;
+use super::json::JsonNode;
 use super::layout::Layout;
-use super::op::{Code, Pc, Slot};
-use super::{Condition, HeaderId, LoadError};
+use super::op::{Opcode, Pc, Slot};
+use super::{ComputedSlot, HeaderId, LoadError};
 use std::collections::HashMap;
 
 /// The parser of a program.
 #[derive(Debug)]
 pub(crate) struct Parser {
-    pub states: Vec<State>,
+    pub states: Vec<ParserState>,
     /// None: the parser accepts at once.
     pub start: Option<u16>,
     pub value_sets: Vec<ValueSet>,
     /// Number of lists of values that the selects use.
     pub value_lists: usize,
-    pub errors: Errors,
+    pub errors: ParserErrors,
 }
 
 /// A parser state.
 #[derive(Debug)]
-pub(crate) struct State {
+pub(crate) struct ParserState {
     pub name: String,
     pub ops: Vec<ParseOp>,
-    pub key: Vec<KeyPart>,
-    pub cases: Vec<Case>,
+    pub key: Vec<SelectPart>,
+    pub cases: Vec<SelectCase>,
     /// The same, where key and cases fit one word.
-    pub word: Option<WordSelect>,
+    pub packed: Option<PackedSelect>,
     /// The next state if no case matches; `None` ends the parser.
     pub default: Option<u16>,
 }
@@ -42,13 +42,13 @@ pub(crate) enum ParseOp {
         base: Slot,
         /// Others must become invalid.
         union: bool,
-        length: Option<Condition>,
+        length: Option<ComputedSlot>,
     },
     /// To the next element of a stack, member `block` of it.
     ExtractNext {
         stack: u16,
         block: u16,
-        length: Option<Condition>,
+        length: Option<ComputedSlot>,
     },
     /// `bits` of the packet, `offset` bits ahead, to `limbs` slots cut to `width` bits.
     Lookahead {
@@ -58,23 +58,23 @@ pub(crate) enum ParseOp {
         bits: u32,
     },
     /// The number of bits is in the slot once the code has run.
-    Advance(Condition),
+    Advance(ComputedSlot),
     Run(Pc),
     Verify {
-        condition: Condition,
-        error: Condition,
+        condition: ComputedSlot,
+        error: ComputedSlot,
     },
 }
 
 /// A part of the key a state selects by.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(crate) enum KeyPart {
+pub(crate) enum SelectPart {
     Slot {
         slot: Slot,
         bits: u32,
     },
     /// A field of the last header extracted to a stack.
-    Last {
+    StackLast {
         stack: u16,
         offset: u16,
         bits: u32,
@@ -87,7 +87,7 @@ pub(crate) enum KeyPart {
 
 impl ParseOp {
     /// Returns the operation with the conditions that `change` makes of its own.
-    pub fn with(self, mut change: impl FnMut(Condition) -> Condition) -> ParseOp {
+    pub fn map_conditions(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
         match self {
             ParseOp::Extract { header, base, union, length } => {
                 ParseOp::Extract { header, base, union, length: length.map(change) }
@@ -104,10 +104,12 @@ impl ParseOp {
     }
 }
 
-impl KeyPart {
+impl SelectPart {
     pub fn bits(self) -> u32 {
         match self {
-            KeyPart::Slot { bits, .. } | KeyPart::Last { bits, .. } | KeyPart::Lookahead { bits, .. } => bits,
+            SelectPart::Slot { bits, .. }
+            | SelectPart::StackLast { bits, .. }
+            | SelectPart::Lookahead { bits, .. } => bits,
         }
     }
     /// Returns the number of 64-bit words that it takes in a key.
@@ -118,18 +120,18 @@ impl KeyPart {
 
 /// A select whose key fits one word.
 #[derive(Debug)]
-pub(crate) struct WordSelect {
+pub(crate) struct PackedSelect {
     /// The parts and how far up they go.
     pub parts: Vec<(Slot, u8)>,
     /// Mask, value, next state.
     pub cases: Vec<(u64, u64, Option<u16>)>,
 }
 
-impl WordSelect {
-    fn new(key: &[KeyPart], cases: &[Case]) -> Option<WordSelect> {
+impl PackedSelect {
+    fn new(key: &[SelectPart], cases: &[SelectCase]) -> Option<PackedSelect> {
         let (mut parts, mut used) = (Vec::new(), 0);
         for part in key {
-            let KeyPart::Slot { slot, bits } = *part else { return None };
+            let SelectPart::Slot { slot, bits } = *part else { return None };
             parts.push((slot, used as u8));
             used += bits;
             if used > 64 || bits == 0 {
@@ -138,31 +140,31 @@ impl WordSelect {
         }
         let pack = |words: &[u64]| {
             let shifted = words.iter().zip(&parts).zip(key);
-            shifted.fold(0, |all, ((word, (_, up)), part)| all | (word & low_bits(part.bits())) << up)
+            shifted.fold(0, |all, ((word, (_, up)), part)| all | (word & low_mask(part.bits())) << up)
         };
         let mut packed = Vec::new();
         for case in cases {
-            let Pattern::Masked { value, mask } = &case.pattern else { return None };
+            let Keyset::Masked { value, mask } = &case.pattern else { return None };
             // A value with bits that its field does not have matches nothing.
-            if value.iter().zip(key).any(|(word, part)| word & !low_bits(part.bits()) != 0) {
+            if value.iter().zip(key).any(|(word, part)| word & !low_mask(part.bits()) != 0) {
                 continue;
             }
             packed.push((pack(mask), pack(value), case.next));
         }
-        Some(WordSelect { parts, cases: packed })
+        Some(PackedSelect { parts, cases: packed })
     }
 }
 
 /// A case of a select.
 #[derive(Debug)]
-pub(crate) struct Case {
-    pub pattern: Pattern,
+pub(crate) struct SelectCase {
+    pub pattern: Keyset,
     pub next: Option<u16>,
 }
 
 /// The values that a case matches: words as the key parts have them, least significant first within a part.
 #[derive(Debug)]
-pub(crate) enum Pattern {
+pub(crate) enum Keyset {
     Masked {
         value: Vec<u64>,
         mask: Vec<u64>,
@@ -185,7 +187,7 @@ pub(crate) struct ValueSet {
 
 /// The numbers of the errors: those that the language defines, and the names of all.
 #[derive(Debug)]
-pub(crate) struct Errors {
+pub(crate) struct ParserErrors {
     pub no_error: u32,
     pub packet_too_short: u32,
     pub stack_out_of_bounds: u32,
@@ -195,12 +197,12 @@ pub(crate) struct Errors {
     pub names: Vec<(u32, String)>,
 }
 
-impl Errors {
-    pub fn load(root: &At) -> Result<Errors, LoadError> {
+impl ParserErrors {
+    pub fn load(root: &JsonNode) -> Result<ParserErrors, LoadError> {
         let mut names = Vec::new();
         for at in root.list("errors")? {
             let [name, value] = at.tuple()?;
-            names.push((value.size(i32::MAX as usize)? as u32, name.str()?.to_string()));
+            names.push((value.usize_at_most(i32::MAX as usize)? as u32, name.str()?.to_string()));
         }
         // Core errors that the program does not mention get numbers no one else has.
         let mut free = i32::MAX as u32;
@@ -211,7 +213,7 @@ impl Errors {
                 free
             }
         };
-        Ok(Errors {
+        Ok(ParserErrors {
             no_error: names.iter().find(|(_, name)| name == "NoError").map_or(0, |(value, _)| *value),
             packet_too_short: number("PacketTooShort"),
             stack_out_of_bounds: number("StackOutOfBounds"),
@@ -227,24 +229,24 @@ impl Errors {
 }
 
 /// A key longer than this is refused.
-pub(crate) const MAX_KEY_WORDS: usize = 16;
+pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
     /// Loads the parser.
-    pub fn load(root: &At, actions: &mut Actions) -> Result<Parser, LoadError> {
-        let errors = Errors::load(root)?;
-        let mut selects = Selects { sets: Vec::new(), lists: Vec::new(), states: HashMap::new() };
+    pub fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Parser, LoadError> {
+        let errors = ParserErrors::load(root)?;
+        let mut selects = SelectLoader { sets: Vec::new(), lists: Vec::new(), states: HashMap::new() };
         for at in root.list("parse_vsets")? {
-            let bits = at.get("compressed_bitwidth")?.size(64 * MAX_KEY_WORDS)? as u32;
+            let bits = at.get("compressed_bitwidth")?.usize_at_most(64 * MAX_SELECT_WORDS)? as u32;
             selects.sets.push((at.name()?, bits));
         }
         let parsers = root.get("parsers")?;
         let [at] = parsers.tuple()?;
         let state_ats = at.get("parse_states")?.items()?;
         for (number, state) in state_ats.iter().enumerate() {
-            let Ok(number) = u16::try_from(number) else { return state.fail("there are too many states") };
+            let Ok(number) = u16::try_from(number) else { return state.err("there are too many states") };
             if selects.states.insert(state.name()?, number).is_some() {
-                return state.fail("another state has this name");
+                return state.err("another state has this name");
             }
         }
         let mut states = Vec::new();
@@ -257,18 +259,18 @@ impl Parser {
             for part in state.list("transition_key")? {
                 key.push(load_key_part(&part, &actions.declared.layout)?);
             }
-            if key.iter().map(|part| part.words()).sum::<usize>() > MAX_KEY_WORDS {
-                return state.get("transition_key")?.fail("the key is too long");
+            if key.iter().map(|part| part.words()).sum::<usize>() > MAX_SELECT_WORDS {
+                return state.get("transition_key")?.err("the key is too long");
             }
             let (cases, default) = selects.cases(state, &key)?;
-            let word = WordSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
-            states.push(State { name: state.name()?, ops, key, cases, word, default });
+            let word = PackedSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
+            states.push(ParserState { name: state.name()?, ops, key, cases, packed: word, default });
         }
-        let start = at.opt("init_state").map(|start| match selects.states.get(start.str()?) {
+        let start = at.get_opt("init_state").map(|start| match selects.states.get(start.str()?) {
             Some(number) => Ok(*number),
-            None => start.fail("there is no such state"),
+            None => start.err("there is no such state"),
         });
-        let Selects { sets, lists, .. } = selects;
+        let SelectLoader { sets, lists, .. } = selects;
         let value_set = |(set, (name, bits)): (usize, (String, u32))| {
             let own = (0..).zip(&lists).filter(|(_, (of, _))| *of == set);
             ValueSet { name, bits, lists: own.map(|(list, (_, parts))| (list, parts.clone())).collect() }
@@ -284,7 +286,7 @@ impl Parser {
 }
 
 /// The objects that selects refer to by name.
-struct Selects {
+struct SelectLoader {
     states: HashMap<String, u16>,
     /// Value sets: name and width.
     sets: Vec<(String, u32)>,
@@ -292,48 +294,52 @@ struct Selects {
     lists: Vec<(usize, Vec<u32>)>,
 }
 
-impl Selects {
+impl SelectLoader {
     /// Loads the cases of a state's select, and where it leads if none matches.
-    fn cases(&mut self, state: &At, key: &[KeyPart]) -> Result<(Vec<Case>, Option<u16>), LoadError> {
+    fn cases(
+        &mut self,
+        state: &JsonNode,
+        key: &[SelectPart],
+    ) -> Result<(Vec<SelectCase>, Option<u16>), LoadError> {
         let (mut cases, mut default) = (Vec::new(), None);
         for at in state.list("transitions")? {
             let next = self.next(&at)?;
-            match at.opt("type").map_or(Ok("hexstr"), |at| at.str())? {
+            match at.get_opt("type").map_or(Ok("hexstr"), |at| at.str())? {
                 "default" => default = next,
                 "hexstr" if at.get("value")?.str()? == "default" => default = next,
                 "hexstr" => {
                     let value = words(&at.get("value")?, key)?;
-                    let mask = match at.opt("mask") {
+                    let mask = match at.get_opt("mask") {
                         Some(mask) => words(&mask, key)?,
                         None => vec![u64::MAX; value.len()],
                     };
                     let value = value.iter().zip(&mask).map(|(value, mask)| value & mask).collect();
-                    cases.push(Case { pattern: Pattern::Masked { value, mask }, next });
+                    cases.push(SelectCase { pattern: Keyset::Masked { value, mask }, next });
                 }
-                "parse_vset" => cases.push(Case { pattern: self.value_set(&at, key)?, next }),
-                other => return at.fail(format_args!("a transition of type {other:?} is not supported")),
+                "parse_vset" => cases.push(SelectCase { pattern: self.value_set(&at, key)?, next }),
+                other => return at.err(format_args!("a transition of type {other:?} is not supported")),
             }
         }
         Ok((cases, default))
     }
 
-    fn next(&self, at: &At) -> Result<Option<u16>, LoadError> {
-        match at.opt("next_state") {
+    fn next(&self, at: &JsonNode) -> Result<Option<u16>, LoadError> {
+        match at.get_opt("next_state") {
             None => Ok(None),
             Some(next) => match self.states.get(next.str()?) {
                 Some(number) => Ok(Some(*number)),
-                None => next.fail(format_args!("there is no state {:?}", next.value)),
+                None => next.err(format_args!("there is no state {:?}", next.value)),
             },
         }
     }
 
-    fn value_set(&mut self, at: &At, key: &[KeyPart]) -> Result<Pattern, LoadError> {
+    fn value_set(&mut self, at: &JsonNode, key: &[SelectPart]) -> Result<Keyset, LoadError> {
         let set = |name: &str| self.sets.iter().position(|(known, _)| known == name);
         let set = at.get("value")?.find("value set", set)?;
-        let mask = at.opt("mask").map(|mask| words(&mask, key)).transpose()?;
+        let mask = at.get_opt("mask").map(|mask| words(&mask, key)).transpose()?;
         let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
         if self.sets[set].1 != parts.iter().sum::<u32>() {
-            return at.fail("the value set has another width than the key");
+            return at.err("the value set has another width than the key");
         }
         let wanted = (set, parts);
         let known = self.lists.iter().position(|list| *list == wanted);
@@ -341,77 +347,83 @@ impl Selects {
             self.lists.push(wanted);
             self.lists.len() - 1
         });
-        Ok(Pattern::ValueSet { list: list.min(usize::from(u16::MAX)) as u16, mask })
+        Ok(Keyset::ValueSet { list: list.min(usize::from(u16::MAX)) as u16, mask })
     }
 }
 
 /// Splits the bytes of a value (each part padded to whole bytes) into words.
-fn words(at: &At, key: &[KeyPart]) -> Result<Vec<u64>, LoadError> {
+fn words(at: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
     let bytes = at.hex_bytes()?;
     let expected: usize = key.iter().map(|part| part.bits().div_ceil(8) as usize).sum();
     if bytes.len() != expected {
-        return at.fail(format_args!("expected {expected} bytes, found {}", bytes.len()));
+        return at.err(format_args!("expected {expected} bytes, found {}", bytes.len()));
     }
     let (mut rest, mut words) = (bytes.as_slice(), Vec::new());
     for part in key {
         let (value, tail) = rest.split_at(part.bits().div_ceil(8) as usize);
         rest = tail;
-        words.extend(limbs_of(value, part.words()));
+        words.extend(limbs_from_be_bytes(value, part.words()));
     }
     Ok(words)
 }
 
 /// Big-endian bytes as limbs, least significant first.
-pub(crate) fn limbs_of(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
+pub(crate) fn limbs_from_be_bytes(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
     let mut chunks = bytes.rchunks(8);
     let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
     (0..count).map(move |_| chunks.next().map_or(0, limb))
 }
 
-fn load_key_part(at: &At, layout: &Layout) -> Result<KeyPart, LoadError> {
+fn load_key_part(at: &JsonNode, layout: &Layout) -> Result<SelectPart, LoadError> {
     let (kind, value) = (at.get("type")?, at.get("value")?);
     Ok(match kind.str()? {
         "field" => {
-            let place = layout.place(&value)?;
-            KeyPart::Slot { slot: place.slot, bits: place.bits }
+            let place = layout.slot_ref(&value)?;
+            SelectPart::Slot { slot: place.slot, bits: place.bits }
         }
         "stack_field" => {
             let [stack, field] = value.tuple()?;
             let stack = layout.stack(&stack)?;
-            let ty = layout.stacks[stack].blocks[0].1;
+            let ty = layout.stacks[stack].member_blocks[0].1;
             last(layout, &field, stack, 0, ty)?
         }
         "union_stack_field" => {
             let [stack, member, field] = value.tuple()?;
             let stack = layout.union_stack(&stack)?;
             let member = layout.union_stack_member(stack, &member)?;
-            let (offset, ty) = layout.stacks[stack].blocks[member];
+            let (offset, ty) = layout.stacks[stack].member_blocks[member];
             last(layout, &field, stack, offset, ty)?
         }
         "lookahead" => {
             let (offset, bits) = lookahead(&value)?;
-            KeyPart::Lookahead { offset, bits }
+            SelectPart::Lookahead { offset, bits }
         }
-        other => return kind.fail(format_args!("a key of type {other:?} is not supported")),
+        other => return kind.err(format_args!("a key of type {other:?} is not supported")),
     })
 }
 
-fn last(layout: &Layout, at: &At, stack: usize, block: u16, ty: usize) -> Result<KeyPart, LoadError> {
+fn last(
+    layout: &Layout,
+    at: &JsonNode,
+    stack: usize,
+    block: u16,
+    ty: usize,
+) -> Result<SelectPart, LoadError> {
     let ty = &layout.types[ty];
     let field = &ty.fields[ty.field(at)?];
     if field.varbit {
-        return at.fail("a field of variable width cannot be selected by");
+        return at.err("a field of variable width cannot be selected by");
     }
-    Ok(KeyPart::Last { stack: stack as u16, offset: block + field.slot, bits: field.bits })
+    Ok(SelectPart::StackLast { stack: stack as u16, offset: block + field.slot, bits: field.bits })
 }
 
-fn lookahead(at: &At) -> Result<(u32, u32), LoadError> {
+fn lookahead(at: &JsonNode) -> Result<(u32, u32), LoadError> {
     const MAX_BITS: usize = 4096;
     let [offset, bits] = at.tuple()?;
-    Ok((offset.size(MAX_BITS)? as u32, bits.size(MAX_BITS)? as u32))
+    Ok((offset.usize_at_most(MAX_BITS)? as u32, bits.usize_at_most(MAX_BITS)? as u32))
 }
 
-fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
+fn load_op(at: &JsonNode, actions: &mut ActionCompiler, ops: &mut Vec<ParseOp>) -> Result<(), LoadError> {
     let (name, parameters) = (at.get("op")?, at.get("parameters")?);
     match name.str()? {
         "extract" => {
@@ -422,14 +434,14 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
         "extract_VL" => {
             let [what, length] = parameters.tuple()?;
             let num = actions.scope.num(&length)?;
-            let length = actions.asm.apart(|asm| asm.narrow(&length, &num))?;
+            let length = actions.asm.standalone(|asm| asm.lower_to_slot(&length, &num))?;
             let op = extract(&what, actions, Some(length))?;
             ops.push(op);
         }
         "set" => {
             let [target, value] = parameters.tuple()?;
             if value.get("type")?.str()? == "lookahead" {
-                let place = actions.declared.layout.place(&target.get("value")?)?;
+                let place = actions.declared.layout.slot_ref(&target.get("value")?)?;
                 let (offset, bits) = lookahead(&value.get("value")?)?;
                 ops.push(ParseOp::Lookahead { slot: place.slot, width: place.bits, offset, bits });
                 return Ok(());
@@ -440,7 +452,7 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
                 name.str()? != "$valid$" && layout.field_type(layout.field(&field)?).varbit
             };
             run(at, actions, ops, |actions| {
-                actions.primitive(at, if varbit { "assign_VL" } else { "assign" })
+                actions.lower_primitive(at, if varbit { "assign_VL" } else { "assign" })
             })?;
         }
         "primitive" => {
@@ -448,73 +460,75 @@ fn load_op(at: &At, actions: &mut Actions, ops: &mut Vec<ParseOp>) -> Result<(),
             let op = call.get("op")?;
             let name = op.str()?;
             if name.starts_with("_jump") {
-                return op.fail("jumps are not supported in a parser");
+                return op.err("jumps are not supported in a parser");
             }
-            run(at, actions, ops, |actions| actions.primitive(&call, name))?;
+            run(at, actions, ops, |actions| actions.lower_primitive(&call, name))?;
         }
         "shift" => {
             let [bytes] = parameters.tuple()?;
             const MAX_SHIFT: usize = 1 << 16;
-            let slot = actions.asm.constant(bytes.size(MAX_SHIFT)? as u64 * 8);
-            ops.push(ParseOp::Advance(Condition { code: None, slot }));
+            let slot = actions.asm.constant(bytes.usize_at_most(MAX_SHIFT)? as u64 * 8);
+            ops.push(ParseOp::Advance(ComputedSlot { code: None, slot }));
         }
         "advance" => {
             let [bits] = parameters.tuple()?;
             let num = actions.scope.num(&bits)?;
-            ops.push(ParseOp::Advance(actions.asm.apart(|asm| asm.narrow(&bits, &num))?));
+            ops.push(ParseOp::Advance(actions.asm.standalone(|asm| asm.lower_to_slot(&bits, &num))?));
         }
         "verify" => {
             let [condition, error] = parameters.tuple()?;
             let value = actions.scope.bool(&condition)?;
-            let condition = actions.asm.apart(|asm| asm.bool(&condition, &value))?;
+            let condition = actions.asm.standalone(|asm| asm.lower_bool(&condition, &value))?;
             let code = match error.int() {
-                Ok(code) => Num::small(code as u64),
+                Ok(code) => NumExpr::small(code as u64),
                 Err(_) => actions.scope.num(&error)?,
             };
-            let error = actions.asm.apart(|asm| asm.narrow(&error, &code))?;
+            let error = actions.asm.standalone(|asm| asm.lower_to_slot(&error, &code))?;
             ops.push(ParseOp::Verify { condition, error });
         }
-        other => return name.fail(format_args!("parser operation {other:?} is not supported")),
+        other => return name.err(format_args!("parser operation {other:?} is not supported")),
     }
     Ok(())
 }
 
 /// Compiles a statement to code of its own; statements that follow each other share it.
 fn run(
-    at: &At,
-    actions: &mut Actions,
+    at: &JsonNode,
+    actions: &mut ActionCompiler,
     ops: &mut Vec<ParseOp>,
-    compile: impl FnOnce(&mut Actions) -> Result<(), LoadError>,
+    compile: impl FnOnce(&mut ActionCompiler) -> Result<(), LoadError>,
 ) -> Result<(), LoadError> {
     let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
-        && actions.asm.object.code.last().is_some_and(|op| op.code == Code::End);
+        && actions.asm.object.code.last().is_some_and(|op| op.code == Opcode::End);
     if joins {
         actions.asm.object.code.pop();
     }
-    let start = actions.asm.here();
-    actions.asm.statement();
+    let start = actions.asm.bind_label();
+    actions.asm.begin_statement();
     compile(actions)?;
-    actions.asm.emit(Code::End, 64, 0, 0, 0);
+    actions.asm.emit(Opcode::End, 64, 0, 0, 0);
     if !joins {
         ops.push(ParseOp::Run(start));
     }
     actions.asm.check_size(at)
 }
 
-fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<ParseOp, LoadError> {
+fn extract(
+    at: &JsonNode,
+    actions: &mut ActionCompiler,
+    length: Option<ComputedSlot>,
+) -> Result<ParseOp, LoadError> {
     let (kind, value, layout) = (at.get("type")?, at.get("value")?, &actions.declared.layout);
     let check = |ty: usize| match (layout.types[ty].varbit, length) {
-        (Some(_), None) => {
-            at.fail("a header with a field of variable width needs extract_VL with its length")
-        }
-        (None, Some(_)) => at.fail("the header has no field of variable width"),
+        (Some(_), None) => at.err("a header with a field of variable width needs extract_VL with its length"),
+        (None, Some(_)) => at.err("the header has no field of variable width"),
         _ => Ok(()),
     };
     let (stack, block) = match kind.str()? {
         "regular" => {
             let header = layout.header_id(&value)?;
             check(layout.header(header).ty)?;
-            let (base, union) = (layout.header(header).base, layout.header(header).union.is_some());
+            let (base, union) = (layout.header(header).first_slot, layout.header(header).union.is_some());
             return Ok(ParseOp::Extract { header, base, union, length });
         }
         "stack" => (layout.stack(&value)?, 0),
@@ -523,9 +537,9 @@ fn extract(at: &At, actions: &mut Actions, length: Option<Condition>) -> Result<
             let stack = layout.union_stack(&stack)?;
             (stack, layout.union_stack_member(stack, &member)?)
         }
-        other => return kind.fail(format_args!("extraction to a {other:?} is not supported")),
+        other => return kind.err(format_args!("extraction to a {other:?} is not supported")),
     };
-    check(layout.stacks[stack].blocks[block].1)?;
-    actions.asm.whole_stack(stack);
+    check(layout.stacks[stack].member_blocks[block].1)?;
+    actions.asm.mark_stack_address_taken(stack);
     Ok(ParseOp::ExtractNext { stack: stack as u16, block: block as u16, length })
 }

@@ -8,7 +8,7 @@ use std::fmt;
 
 /// A place in the P4 source.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Place {
+pub struct SourceLocation {
     /// The file, as the compiler was given it.
     pub file: String,
     /// Line number, from 1.
@@ -17,7 +17,7 @@ pub struct Place {
     pub text: String,
 }
 
-impl fmt::Display for Place {
+impl fmt::Display for SourceLocation {
     /// `controls/forwarding.p4:85: hdr.ipv4.ttl = hdr.ipv4.ttl - 1`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)?;
@@ -28,18 +28,18 @@ impl fmt::Display for Place {
 
 /// The places of a program's parts.
 #[derive(Debug, Default)]
-pub(crate) struct Places {
-    conditions: HashMap<String, Place>,
-    tables: HashMap<String, Place>,
+pub(crate) struct SourceMap {
+    conditions: HashMap<String, SourceLocation>,
+    tables: HashMap<String, SourceLocation>,
     /// By action, in the order of its statements: what is written, and where that stands.
-    statements: Vec<Vec<(String, Place)>>,
+    statements: Vec<Vec<(String, SourceLocation)>>,
 }
 
-impl Places {
+impl SourceMap {
     /// Reads the places that a BMv2 JSON has.
-    pub fn read(json: &str) -> Places {
+    pub fn read(json: &str) -> SourceMap {
         let root: Value = serde_json::from_str(json).unwrap_or_default();
-        let mut places = Places::default();
+        let mut places = SourceMap::default();
         for pipeline in list(&root["pipelines"]) {
             places.conditions.extend(named(&pipeline["conditionals"]));
             places.tables.extend(named(&pipeline["tables"]));
@@ -60,17 +60,17 @@ impl Places {
     }
 
     /// Returns the place of a condition.
-    pub fn condition(&self, name: &str) -> Option<&Place> {
+    pub fn condition(&self, name: &str) -> Option<&SourceLocation> {
         self.conditions.get(name)
     }
 
     /// Returns the place of a table.
-    pub fn table(&self, name: &str) -> Option<&Place> {
+    pub fn table(&self, name: &str) -> Option<&SourceLocation> {
         self.tables.get(name)
     }
 
     /// Returns the place of the statement of an action that writes this field, or the header that it belongs to.
-    pub fn statement(&self, action: ActionId, field: &str) -> Option<&Place> {
+    pub fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
         let statements = self.statements.get(usize::from(action.0))?;
         let writes =
             |to: &str| field.strip_prefix(to).is_some_and(|rest| rest.is_empty() || rest.starts_with('.'));
@@ -79,8 +79,8 @@ impl Places {
 }
 
 impl Program {
-    pub(crate) fn places(&self) -> &Places {
-        self.places.get_or_init(|| Places::read(&self.json))
+    pub(crate) fn places(&self) -> &SourceMap {
+        self.source_map.get_or_init(|| SourceMap::read(&self.json))
     }
 }
 
@@ -88,22 +88,22 @@ fn list(value: &Value) -> impl Iterator<Item = &Value> {
     value.as_array().into_iter().flatten()
 }
 
-fn named(parts: &Value) -> impl Iterator<Item = (String, Place)> {
+fn named(parts: &Value) -> impl Iterator<Item = (String, SourceLocation)> {
     list(parts).filter_map(|part| Some((part["name"].as_str()?.to_owned(), place(part)?)))
 }
 
-fn place(part: &Value) -> Option<Place> {
+fn place(part: &Value) -> Option<SourceLocation> {
     let info = &part["source_info"];
     let text = info["source_fragment"].as_str().unwrap_or_default();
-    Some(Place {
-        file: without_detours(info["filename"].as_str()?),
+    Some(SourceLocation {
+        file: normalize_path(info["filename"].as_str()?),
         line: info["line"].as_u64()?,
         text: text.split_whitespace().collect::<Vec<_>>().join(" "),
     })
 }
 
 /// `include/../controls/x.p4` is `controls/x.p4`.
-fn without_detours(path: &str) -> String {
+fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {
         match (part, parts.last()) {
@@ -135,10 +135,10 @@ mod tests {
                  "source_info": info("c.p4", 2, "=")},
             ]}],
         });
-        let places = Places::read(&json.to_string());
+        let places = SourceMap::read(&json.to_string());
         assert_eq!(places.condition("node_1").unwrap().to_string(), "b.p4:7: x > 1");
         assert_eq!(places.table("t"), None);
-        let statement = |field| places.statement(ActionId(1), field).map(Place::to_string);
+        let statement = |field| places.statement(ActionId(1), field).map(SourceLocation::to_string);
         assert_eq!(statement("ipv4.ttl").as_deref(), Some("c.p4:2"));
         assert_eq!(statement("vlan.vid").as_deref(), Some("c.p4:1: hdr.vlan.setInvalid()"));
         assert_eq!(statement("ipv4.ttl2"), None);

@@ -1,19 +1,19 @@
 //! Tables and action profiles as the JSON has them.
 
-use super::calc::Calculation;
-use super::declare::Declared;
-use super::json::At;
-use super::key::KeyPlan;
-use super::layout::{Layout, Place, VALID};
+use super::declarations::Declared;
+use super::hash::Calculation;
+use super::json::JsonNode;
+use super::key_layout::KeyLayout;
+use super::layout::{Layout, SlotRef, VALID_SLOT};
 use super::op::{Pc, Slot};
-use super::{ActionId, LoadError, MatchKind, Recent, SMALL_BITS};
+use super::{ActionId, DIRECT_KEY_BITS, KeyCacheFormat, LoadError, MatchKind};
 use std::ops::Deref;
 
 /// A table of a program, at its place in the control flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub definition: TableDefinition,
-    pub jumps: Jumps<Pc>,
+    pub successors: Successors<Pc>,
 }
 
 impl Deref for Table {
@@ -28,8 +28,10 @@ impl Deref for Table {
 impl Table {
     /// Returns whether machine code remembers the entries of keys that it has asked for. It does not ask for keys of more
     /// words, and finds narrow ones of exact tables itself.
-    pub fn remembers_keys(&self) -> bool {
-        self.plan.words == 1 && !self.extras && !(self.is_exact() && self.plan.bits <= SMALL_BITS)
+    pub fn has_key_cache(&self) -> bool {
+        self.key_layout.words == 1
+            && !self.needs_slow_apply
+            && !(self.is_exact() && self.key_layout.bits <= DIRECT_KEY_BITS)
     }
 
     /// Returns whether all of its key must be equal to an entry's.
@@ -38,13 +40,13 @@ impl Table {
     }
 
     /// Returns how they are remembered.
-    pub fn recent(&self) -> Recent {
-        Recent::of(self.plan.parts.iter().fold(0, |bits, part| bits | part.mask << part.shift))
+    pub fn key_cache_format(&self) -> KeyCacheFormat {
+        KeyCacheFormat::of(self.key_layout.parts.iter().fold(0, |bits, part| bits | part.mask << part.shift))
     }
 
     /// Returns the address at which the control flow continues after an action.
-    pub fn next_of(&self, action: ActionId, hit: bool) -> Pc {
-        let jumps = &self.jumps;
+    pub fn successor(&self, action: ActionId, hit: bool) -> Pc {
+        let jumps = &self.successors;
         let by_action = || {
             let index = self.info.actions.iter().position(|known| *known == action)?;
             jumps.actions.get(index).copied()
@@ -56,7 +58,7 @@ impl Table {
 
 /// The continuations of the control flow after a table: addresses or, before there is code, nodes.
 #[derive(Clone, Debug, Default)]
-pub(crate) struct Jumps<T> {
+pub(crate) struct Successors<T> {
     /// By action; empty if that does not depend on the action.
     pub actions: Vec<T>,
     /// On a hit, if that does not depend on the action.
@@ -67,9 +69,9 @@ pub(crate) struct Jumps<T> {
     pub base: T,
 }
 
-impl<T> Jumps<T> {
-    pub fn map<U>(self, to: impl Fn(T) -> U) -> Jumps<U> {
-        Jumps {
+impl<T> Successors<T> {
+    pub fn map<U>(self, to: impl Fn(T) -> U) -> Successors<U> {
+        Successors {
             actions: self.actions.into_iter().map(&to).collect(),
             hit: self.hit.map(&to),
             miss: self.miss.map(&to),
@@ -83,15 +85,15 @@ impl<T> Jumps<T> {
 pub(crate) struct TableDefinition {
     pub info: TableInfo,
     pub key: Vec<Key>,
-    pub plan: KeyPlan,
+    pub key_layout: KeyLayout,
     /// The most words that the arguments of one of its actions take.
     pub params: usize,
     /// There is more to do than to look up and to run an action.
-    pub extras: bool,
+    pub needs_slow_apply: bool,
     pub default: Option<(ActionId, Vec<u64>)>,
     pub entries: Vec<ConstEntry>,
     /// The direct meter and where its colour goes.
-    pub meter: Option<(u16, Place)>,
+    pub meter: Option<(u16, SlotRef)>,
     pub profile: Option<u16>,
 }
 
@@ -167,25 +169,25 @@ pub(crate) struct ConstEntry {
 
 /// An action profile; with a selector, if it has a hash.
 #[derive(Clone, Debug)]
-pub(crate) struct Profile {
+pub(crate) struct ActionProfile {
     pub name: String,
     pub selector: Option<Calculation>,
 }
 
 /// The objects that tables refer to by name or number.
-pub(super) struct Context<'a> {
+pub(super) struct TableLoader<'a> {
     pub declared: &'a Declared<'a>,
     /// By meter, the place of the colour if it is direct.
-    pub meters: &'a [Option<Place>],
-    pub profiles: &'a [Profile],
+    pub meters: &'a [Option<SlotRef>],
+    pub profiles: &'a [ActionProfile],
 }
 
 /// The most entries a table may have, whatever the program says.
 const MAX_ENTRIES: usize = 1 << 24;
 
-impl Context<'_> {
+impl TableLoader<'_> {
     /// Loads a table.
-    pub fn table(&self, at: &At) -> Result<TableDefinition, LoadError> {
+    pub fn table(&self, at: &JsonNode) -> Result<TableDefinition, LoadError> {
         let (mut key, mut key_info) = (Vec::new(), Vec::new());
         for element in at.get("key")?.items()? {
             let (element, info) = self.key(&element)?;
@@ -193,7 +195,7 @@ impl Context<'_> {
             key_info.push(info);
         }
         if key.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
-            return at.get("key")?.fail("a table can have one LPM key only");
+            return at.get("key")?.err("a table can have one LPM key only");
         }
         let actions = self.table_actions(at)?;
         let type_at = at.get("type")?;
@@ -204,13 +206,13 @@ impl Context<'_> {
                 let profile = |name: &str| self.profiles.iter().position(|profile| profile.name == name);
                 let index = name.find("action profile", profile)?;
                 if kind == "indirect_ws" && self.profiles[index].selector.is_none() {
-                    return name.fail("the action profile has no selector");
+                    return name.err("the action profile has no selector");
                 }
                 Some(index as u16)
             }
-            other => return type_at.fail(format_args!("a table of type {other:?} is not supported")),
+            other => return type_at.err(format_args!("a table of type {other:?} is not supported")),
         };
-        let default_at = at.opt("default_entry");
+        let default_at = at.get_opt("default_entry");
         let default = default_at.as_ref().map(|entry| self.entry(entry)).transpose()?;
         let const_default = match &default_at {
             Some(at) => at.flag("action_entry_const", false)?,
@@ -219,21 +221,22 @@ impl Context<'_> {
         let mut entries = Vec::new();
         let entries_at = at.list("entries")?;
         if profile.is_some() && !entries_at.is_empty() {
-            return at.get("entries")?.fail("a table with an action profile cannot have entries");
+            return at.get("entries")?.err("a table with an action profile cannot have entries");
         }
         for entry in &entries_at {
             entries.push(self.const_entry(entry, &key)?);
         }
-        let size = at.opt("max_size").map_or(Ok(entries.len()), |size| size.size(MAX_ENTRIES))?;
-        let meter_at = at.opt("direct_meters");
+        let size =
+            at.get_opt("max_size").map_or(Ok(entries.len()), |size| size.usize_at_most(MAX_ENTRIES))?;
+        let meter_at = at.get_opt("direct_meters");
         let meter = match &meter_at {
             Some(meter) => {
                 let name = meter.str()?;
                 let meters = self.declared.meters.iter().zip(self.meters);
                 match (0..).zip(meters).find(|(_, (known, _))| known.name == name) {
                     Some((index, (_, Some(target)))) => Some((index, *target)),
-                    Some(_) => return meter.fail("the meter is not a direct one"),
-                    None => return meter.fail("there is no such meter"),
+                    Some(_) => return meter.err("the meter is not a direct one"),
+                    None => return meter.err("there is no such meter"),
                 }
             }
             None => None,
@@ -256,9 +259,9 @@ impl Context<'_> {
         let words = |action: &ActionId| self.declared.actions[usize::from(action.0)].words();
         let params = info.actions.iter().map(words).max().unwrap_or(0);
         Ok(TableDefinition {
-            plan: KeyPlan::new(&key),
+            key_layout: KeyLayout::new(&key),
             params: params.max(default.as_ref().map_or(0, |(_, args)| args.len())),
-            extras: counters || meter.is_some() || profile.is_some() || info.idle_timeout,
+            needs_slow_apply: counters || meter.is_some() || profile.is_some() || info.idle_timeout,
             info,
             key,
             default,
@@ -269,33 +272,33 @@ impl Context<'_> {
     }
 
     /// Finds the actions of a table by id, or by name in older JSON that does not list ids.
-    fn table_actions(&self, at: &At) -> Result<Vec<ActionId>, LoadError> {
-        let (list, by_name) = match at.opt("action_ids") {
+    fn table_actions(&self, at: &JsonNode) -> Result<Vec<ActionId>, LoadError> {
+        let (list, by_name) = match at.get_opt("action_ids") {
             Some(ids) => (ids.items()?, false),
             None => (at.list("actions")?, true),
         };
-        let find = |action: &At| if by_name { self.named_action(action) } else { self.action(action) };
+        let find = |action: &JsonNode| if by_name { self.named_action(action) } else { self.action(action) };
         list.iter().map(find).collect()
     }
 
-    fn named_action(&self, at: &At) -> Result<ActionId, LoadError> {
+    fn named_action(&self, at: &JsonNode) -> Result<ActionId, LoadError> {
         let action = |name: &str| self.declared.actions.iter().position(|action| action.name == name);
         let index = at.find("action", action)?;
         Ok(ActionId(index as u16))
     }
 
-    fn action(&self, at: &At) -> Result<ActionId, LoadError> {
+    fn action(&self, at: &JsonNode) -> Result<ActionId, LoadError> {
         let id = at.int()?;
         let action = self.declared.action_ids.get(&id).copied();
         action.ok_or_else(|| at.error(format_args!("there is no action with id {id}")))
     }
 
-    fn key(&self, at: &At) -> Result<(Key, KeyInfo), LoadError> {
+    fn key(&self, at: &JsonNode) -> Result<(Key, KeyInfo), LoadError> {
         let (kind_at, target) = (at.get("match_type")?, at.get("target")?);
         let (slot, bits, kind) = match kind_at.str()? {
             "valid" => {
                 let header = self.declared.layout.header_id(&target)?;
-                (self.declared.layout.header(header).base + VALID, 1, MatchKind::Exact)
+                (self.declared.layout.header(header).first_slot + VALID_SLOT, 1, MatchKind::Exact)
             }
             other => {
                 let kind = match other {
@@ -303,21 +306,21 @@ impl Context<'_> {
                     "lpm" => MatchKind::Lpm,
                     "ternary" | "optional" => MatchKind::Ternary,
                     "range" => MatchKind::Range,
-                    other => return kind_at.fail(format_args!("match kind {other:?} is not supported")),
+                    other => return kind_at.err(format_args!("match kind {other:?} is not supported")),
                 };
-                let place = self.declared.layout.place(&target)?;
+                let place = self.declared.layout.slot_ref(&target)?;
                 (place.slot, place.bits, kind)
             }
         };
         if bits == 0 {
-            return target.fail("a field without bits cannot be a key");
+            return target.err("a field without bits cannot be a key");
         }
         let limbs = limbs(bits);
-        let mask = match at.opt("mask") {
-            Some(mask) => fit(&mask, bits)?,
-            None => ones(bits, limbs),
+        let mask = match at.get_opt("mask") {
+            Some(mask) => limbs_at_width(&mask, bits)?,
+            None => mask_limbs(bits, limbs),
         };
-        let name = match at.opt("name") {
+        let name = match at.get_opt("name") {
             Some(name) => name.str()?.to_string(),
             None => match target.value.as_str() {
                 Some(header) => header.to_string(),
@@ -331,37 +334,37 @@ impl Context<'_> {
     }
 
     /// Returns an action with its arguments.
-    fn entry(&self, at: &At) -> Result<(ActionId, Vec<u64>), LoadError> {
+    fn entry(&self, at: &JsonNode) -> Result<(ActionId, Vec<u64>), LoadError> {
         let action = self.action(&at.get("action_id")?)?;
         let data_at = at.get("action_data")?;
         let data = data_at.items()?;
         let params = &self.declared.actions[usize::from(action.0)].params;
         if data.len() != params.len() {
-            return data_at.fail(format_args!("expected {} arguments, found {}", params.len(), data.len()));
+            return data_at.err(format_args!("expected {} arguments, found {}", params.len(), data.len()));
         }
         let mut args = Vec::new();
         for (value, (_, bits)) in data.iter().zip(params) {
-            args.extend(fit(value, *bits)?);
+            args.extend(limbs_at_width(value, *bits)?);
         }
         Ok((action, args))
     }
 
-    fn const_entry(&self, at: &At, key: &[Key]) -> Result<ConstEntry, LoadError> {
+    fn const_entry(&self, at: &JsonNode, key: &[Key]) -> Result<ConstEntry, LoadError> {
         let (action, args) = self.entry(&at.get("action_entry")?)?;
         let key_at = at.get("match_key")?;
         let elements = key_at.items()?;
         if elements.len() != key.len() {
-            return key_at.fail(format_args!("expected {} elements, found {}", key.len(), elements.len()));
+            return key_at.err(format_args!("expected {} elements, found {}", key.len(), elements.len()));
         }
         let (mut matches, mut prefix) = (Vec::new(), 0);
         for (element, key) in elements.iter().zip(key) {
             let kind_at = element.get("match_type")?;
-            let value = |name: &str| fit(&element.get(name)?, key.bits);
+            let value = |name: &str| limbs_at_width(&element.get(name)?, key.bits);
             let found = match (kind_at.str()?, key.kind) {
-                ("exact", MatchKind::Exact) => (value("key")?, ones(key.bits, limbs(key.bits))),
+                ("exact", MatchKind::Exact) => (value("key")?, mask_limbs(key.bits, limbs(key.bits))),
                 ("valid", MatchKind::Exact) => (vec![u64::from(element.get("key")?.bool()?)], vec![1]),
                 ("lpm", MatchKind::Lpm) => {
-                    prefix = element.get("prefix_length")?.size(key.bits as usize)? as u16;
+                    prefix = element.get("prefix_length")?.usize_at_most(key.bits as usize)? as u16;
                     let mask = prefix_mask(key.bits, u32::from(prefix));
                     (and(&value("key")?, &mask), mask)
                 }
@@ -371,35 +374,40 @@ impl Context<'_> {
                 }
                 ("range", MatchKind::Range) => (value("start")?, value("end")?),
                 (found, _) => {
-                    return kind_at.fail(format_args!("a match of kind {found:?} does not fit the key"));
+                    return kind_at.err(format_args!("a match of kind {found:?} does not fit the key"));
                 }
             };
             matches.push(found);
         }
-        let rank = at.opt("priority").map_or(Ok(0), |at| at.int())?;
+        let rank = at.get_opt("priority").map_or(Ok(0), |at| at.int())?;
         let ranges = key.iter().map(|key| key.kind == MatchKind::Range).collect();
         Ok(ConstEntry { key: matches, ranges, prefix, rank, action, args })
     }
 }
 
-impl Profile {
+impl ActionProfile {
     /// Adds the action profiles of a pipeline: those that it lists, and those that its tables describe themselves, as in
     /// older JSON.
-    pub fn load_all(pipeline: &At, layout: &Layout, profiles: &mut Vec<Profile>) -> Result<(), LoadError> {
-        let selector =
-            |at: &At| at.opt("selector").map(|at| Calculation::load_selector(&at, layout)).transpose();
-        let mut add = |at: &At, name: String, selector: Option<Calculation>| {
+    pub fn load_all(
+        pipeline: &JsonNode,
+        layout: &Layout,
+        profiles: &mut Vec<ActionProfile>,
+    ) -> Result<(), LoadError> {
+        let selector = |at: &JsonNode| {
+            at.get_opt("selector").map(|at| Calculation::load_selector(&at, layout)).transpose()
+        };
+        let mut add = |at: &JsonNode, name: String, selector: Option<Calculation>| {
             if profiles.iter().any(|known| known.name == name) {
-                return at.fail("another action profile has this name");
+                return at.err("another action profile has this name");
             }
-            profiles.push(Profile { name, selector });
+            profiles.push(ActionProfile { name, selector });
             Ok(())
         };
         for at in pipeline.list("action_profiles")? {
             add(&at, at.name()?, selector(&at)?)?;
         }
         for at in pipeline.list("tables")? {
-            let Some(name) = profile_name(&at).filter(|_| at.opt("action_profile").is_none()) else {
+            let Some(name) = profile_name(&at).filter(|_| at.get_opt("action_profile").is_none()) else {
                 continue;
             };
             let with_selector = at.get("type")?.str()? == "indirect_ws";
@@ -411,19 +419,19 @@ impl Profile {
 }
 
 /// Returns the name of a table's action profile, under its current key or that of older JSON.
-fn profile_name<'a>(table: &At<'a>) -> Option<At<'a>> {
-    table.opt("action_profile").or_else(|| table.opt("act_prof_name"))
+fn profile_name<'a>(table: &JsonNode<'a>) -> Option<JsonNode<'a>> {
+    table.get_opt("action_profile").or_else(|| table.get_opt("act_prof_name"))
 }
 
 /// Returns a number that must fit a width, as limbs.
-fn fit(at: &At, bits: u32) -> Result<Vec<u64>, LoadError> {
-    let big = at.hex()?;
+fn limbs_at_width(at: &JsonNode, bits: u32) -> Result<Vec<u64>, LoadError> {
+    let big = at.hex_int()?;
     let signed_fit = big.negative && big.bits() < bits;
     if big.bits() > bits || big.negative && !signed_fit {
-        return at.fail(format_args!("the value does not fit {bits} bits"));
+        return at.err(format_args!("the value does not fit {bits} bits"));
     }
     let limbs = big.twos_complement(limbs(bits));
-    Ok(and(&limbs, &ones(bits, limbs.len())))
+    Ok(and(&limbs, &mask_limbs(bits, limbs.len())))
 }
 
 /// Returns the number of limbs of a value of this width.
@@ -432,15 +440,15 @@ pub(crate) fn limbs(bits: u32) -> usize {
 }
 
 /// Returns the lowest `bits` set, in `limbs` limbs.
-pub(crate) fn ones(bits: u32, limbs: usize) -> Vec<u64> {
-    (0..limbs as u32).map(|limb| super::asm::low_bits(bits.saturating_sub(limb * 64))).collect()
+pub(crate) fn mask_limbs(bits: u32, limbs: usize) -> Vec<u64> {
+    (0..limbs as u32).map(|limb| super::codegen::low_mask(bits.saturating_sub(limb * 64))).collect()
 }
 
 /// Returns the highest `prefix` of `bits` set.
 pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
     let limbs = limbs(bits);
-    let below = ones(bits.saturating_sub(prefix), limbs);
-    ones(bits, limbs).iter().zip(below).map(|(all, below)| all & !below).collect()
+    let below = mask_limbs(bits.saturating_sub(prefix), limbs);
+    mask_limbs(bits, limbs).iter().zip(below).map(|(all, below)| all & !below).collect()
 }
 
 pub(crate) fn and(a: &[u64], b: &[u64]) -> Vec<u64> {
@@ -453,9 +461,9 @@ mod tests {
 
     #[test]
     fn masks() {
-        assert_eq!(ones(9, 1), [0x1ff]);
-        assert_eq!(ones(128, 2), [u64::MAX, u64::MAX]);
-        assert_eq!(ones(65, 2), [u64::MAX, 1]);
+        assert_eq!(mask_limbs(9, 1), [0x1ff]);
+        assert_eq!(mask_limbs(128, 2), [u64::MAX, u64::MAX]);
+        assert_eq!(mask_limbs(65, 2), [u64::MAX, 1]);
         assert_eq!(prefix_mask(32, 24), [0xffff_ff00]);
         assert_eq!(prefix_mask(128, 64), [0, u64::MAX]);
         assert_eq!(prefix_mask(32, 0), [0]);

@@ -1,13 +1,13 @@
 //! The statements of a test.
 
-use super::error::Place;
-use super::lex::{Name, Number};
+use super::error::Position;
+use super::lexer::{Name, Number};
 use crate::tm::Rate;
 use weir_units::Time;
 
 #[derive(Clone, Debug)]
 pub(super) struct Statement {
-    pub place: Place,
+    pub place: Position,
     pub command: Command,
 }
 

@@ -25,16 +25,16 @@ impl std::error::Error for StfError {}
 
 /// A place in the file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) struct Place {
+pub(super) struct Position {
     pub line: usize,
     pub column: usize,
 }
 
 /// An error that does not know its file yet.
-pub(super) type Fault = (Place, String);
+pub(super) type PositionedError = (Position, String);
 
 impl StfError {
-    pub(super) fn new(file: &str, (place, message): Fault) -> StfError {
+    pub(super) fn new(file: &str, (place, message): PositionedError) -> StfError {
         StfError { file: file.to_owned(), line: place.line, column: place.column, message }
     }
 }

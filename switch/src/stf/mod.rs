@@ -40,7 +40,7 @@
 
 mod ast;
 mod error;
-mod lex;
+mod lexer;
 mod names;
 mod outcome;
 mod parse;
@@ -48,7 +48,7 @@ mod run;
 
 pub use ast::Pattern;
 pub use error::StfError;
-pub use outcome::{Failure, FailureKind, Frame, Outcome};
+pub use outcome::{Failure, FailureKind, ReceivedFrame, TestOutcome};
 
 use crate::pipeline::NoTrace;
 use crate::program::Program;
@@ -62,14 +62,14 @@ use std::sync::Arc;
 ///
 /// The test cannot be parsed, or a command names something that the program does not have. A test that ran
 /// and did not pass is no error: see [`Outcome::passed`].
-pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
-    let outcome = run_watched::<NoTrace>(program.clone(), text, file)?;
+pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome, StfError> {
+    let outcome = run_traced::<NoTrace>(program.clone(), text, file)?;
     if outcome.passed() {
         return Ok(outcome);
     }
     let traced = trace(program, text, file)?;
     // A trace takes the interpreter. If that passes the test, the fast engine is wrong, and its failure stands.
-    Ok(if traced.passed() { Outcome { traces: traced.traces, ..outcome } } else { traced })
+    Ok(if traced.passed() { TestOutcome { traces: traced.traces, ..outcome } } else { traced })
 }
 
 /// Runs a test as [`run`] does and keeps the path of every packet.
@@ -77,11 +77,15 @@ pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, Stf
 /// # Errors
 ///
 /// As [`run`].
-pub fn trace(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
-    run_watched::<PacketTrace>(program, text, file)
+pub fn trace(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome, StfError> {
+    run_traced::<PacketTrace>(program, text, file)
 }
 
-fn run_watched<T: run::Watch>(program: Arc<Program>, text: &str, file: &str) -> Result<Outcome, StfError> {
+fn run_traced<T: run::TestTracer>(
+    program: Arc<Program>,
+    text: &str,
+    file: &str,
+) -> Result<TestOutcome, StfError> {
     let outcome = || {
         let statements = parse::parse(text)?;
         let mut runner = run::Runner::<T>::new(program)?;

@@ -1,13 +1,16 @@
 //! Names and values of a test, as the program has them.
 
 use super::ast::{Action, Entry, KeyValue};
-use super::error::Fault;
-use super::lex::{Name, Number};
+use super::error::PositionedError;
+use super::lexer::{Name, Number};
 use crate::pipeline::{ActionCall, KeyMatch};
 use crate::program::{ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
 
 /// Returns the table by its name, or by the end of it if no other table has that.
-pub(super) fn table<'p>(program: &'p Program, name: &Name) -> Result<(TableId, &'p TableInfo), Fault> {
+pub(super) fn table<'p>(
+    program: &'p Program,
+    name: &Name,
+) -> Result<(TableId, &'p TableInfo), PositionedError> {
     let tables: Vec<_> = program.tables().collect();
     let index = find(tables.iter().map(|(_, info)| info.name.as_str()), "table", name)?;
     Ok(tables[index])
@@ -21,7 +24,11 @@ pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> 
 }
 
 /// Returns the one of `names` that is meant: the whole name, or the only one that ends so.
-fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &Name) -> Result<usize, Fault> {
+fn find<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    kind: &str,
+    wanted: &Name,
+) -> Result<usize, PositionedError> {
     let text = wanted.text.as_str();
     if let Some(index) = names.clone().position(|name| name == text) {
         return Ok(index);
@@ -49,7 +56,7 @@ fn find<'a>(names: impl Iterator<Item = &'a str> + Clone, kind: &str, wanted: &N
 }
 
 /// Returns the match of an entry, one for each key of the table.
-pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Fault> {
+pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, PositionedError> {
     let mut given: Vec<Option<&KeyValue>> = vec![None; info.key.len()];
     for (name, value) in &entry.key {
         let index = key_index(info, name)?;
@@ -68,7 +75,7 @@ pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Faul
     matches.collect()
 }
 
-fn key_index(info: &TableInfo, name: &Name) -> Result<usize, Fault> {
+fn key_index(info: &TableInfo, name: &Name) -> Result<usize, PositionedError> {
     let names = || info.key.iter().map(|key| key.name.as_str());
     // p4c writes `stack$0` for `stack[0]`, and leaves out the `$` around `$valid$`.
     let spellings = [
@@ -94,7 +101,7 @@ fn stack_index(text: &str) -> String {
     if digits == 0 { String::new() } else { format!("{before}[{}]{}", &after[..digits], &after[digits..]) }
 }
 
-fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, Fault> {
+fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, PositionedError> {
     let (name, bits) = (&key.name, key.bits);
     match (key.kind, value) {
         (MatchKind::Range, KeyValue::Range(low, high)) => {
@@ -107,7 +114,7 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, Fault> {
             let mask = prefix_mask(bits, u32::from(*prefix_len));
             Ok(KeyMatch::Ternary { value: fit(value, name, bits)?, mask })
         }
-        (kind, KeyValue::Value(number)) => match (&number.wild, kind) {
+        (kind, KeyValue::Value(number)) => match (&number.mask, kind) {
             (Some(wild), MatchKind::Ternary) => {
                 Ok(KeyMatch::Ternary { value: fit(number, name, bits)?, mask: widen(wild, bits) })
             }
@@ -143,7 +150,7 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, Fault> {
 }
 
 /// Returns the bytes of a number in a field of `bits`.
-pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, Fault> {
+pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, PositionedError> {
     let used = number
         .value
         .iter()
@@ -181,7 +188,11 @@ fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
 }
 
 /// Returns the action with its arguments in the program's order.
-pub(super) fn action(program: &Program, info: &TableInfo, call: &Action) -> Result<ActionCall, Fault> {
+pub(super) fn action(
+    program: &Program,
+    info: &TableInfo,
+    call: &Action,
+) -> Result<ActionCall, PositionedError> {
     let actions: Vec<&ActionInfo> =
         program.actions().filter(|(id, _)| info.actions.contains(id)).map(|(_, action)| action).collect();
     let names = actions.iter().map(|action| action.name.as_str());

@@ -7,11 +7,11 @@ use std::fmt;
 
 /// A frame that left the switch.
 #[derive(Clone, Debug)]
-pub struct Frame {
+pub struct ReceivedFrame {
     /// Its bytes.
     pub bytes: Vec<u8>,
     /// Line number of the packet that was last sent in before the frame left.
-    pub cause: usize,
+    pub packet_line: usize,
     /// The headers the deparser emitted, with their lengths in bytes, if the test was traced.
     pub headers: Vec<(String, usize)>,
 }
@@ -35,7 +35,7 @@ pub enum FailureKind {
         /// The expected frame.
         expected: Pattern,
         /// The frame that came instead.
-        received: Frame,
+        received: ReceivedFrame,
     },
     /// No frame came.
     Missing {
@@ -49,7 +49,7 @@ pub enum FailureKind {
         /// Where.
         port: u16,
         /// The frame.
-        received: Frame,
+        received: ReceivedFrame,
     },
     /// A counter or register has another value.
     Value(String),
@@ -57,7 +57,7 @@ pub enum FailureKind {
 
 /// The result of a test. Displays as a report.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct TestOutcome {
     /// Packets sent into the switch.
     pub packets: usize,
     /// Frames that came out.
@@ -72,7 +72,7 @@ pub struct Outcome {
     pub counters: SwitchCounters,
 }
 
-impl Outcome {
+impl TestOutcome {
     /// Returns whether everything came as expected.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
@@ -154,7 +154,7 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
     Ok(())
 }
 
-impl Frame {
+impl ReceivedFrame {
     /// Returns the header that a byte belongs to, and its position in it.
     fn header_of(&self, byte: usize) -> Option<(&str, usize)> {
         let mut start = 0;
@@ -181,7 +181,7 @@ impl fmt::Display for Failure {
                 write!(
                     f,
                     "line {line}: the frame at port {port}, after the packet of line {}, ",
-                    received.cause
+                    received.packet_line
                 )?;
                 match received.header_of(at) {
                     _ if at >= received.bytes.len() => {
@@ -210,7 +210,7 @@ impl fmt::Display for Failure {
     }
 }
 
-impl fmt::Display for Outcome {
+impl fmt::Display for TestOutcome {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for note in &self.notes {
             writeln!(f, "{note}")?;

@@ -1,16 +1,16 @@
 //! Reads a test, line by line. The language is described in the [module](super) above.
 
 use super::ast::{Action, Bucket, Cell, Check, Command, Entry, KeyValue, Pattern, Statement};
-use super::error::Fault;
-use super::lex::{Line, Name};
+use super::error::PositionedError;
+use super::lexer::{LineLexer, Name};
 use crate::tm::Rate;
 use weir_units::{Bandwidth, Time};
 
 /// Returns all statements of a test, or the first fault.
-pub(super) fn parse(text: &str) -> Result<Vec<Statement>, Fault> {
+pub(super) fn parse(text: &str) -> Result<Vec<Statement>, PositionedError> {
     let mut statements = Vec::new();
     for (index, text) in text.lines().enumerate() {
-        let mut line = Line::new(text, index + 1);
+        let mut line = LineLexer::new(text, index + 1);
         if line.is_done() {
             continue;
         }
@@ -36,11 +36,11 @@ const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, chec
     queue_rate and queue_depth";
 
 /// Parses the rest of a command; `None` for an unknown word.
-fn command(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+fn command(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
     Some(match word {
         "packet" => packet(line),
         "expect" => expect(line),
-        "no_packet" => optional(line, |line| line.small("a port")).map(|port| Command::NoPacket { port }),
+        "no_packet" => optional(line, |line| line.integer("a port")).map(|port| Command::NoPacket { port }),
         "add" => add(line).map(Command::Add),
         "setdefault" => set_default(line),
         "remove" => remove(line),
@@ -56,14 +56,14 @@ fn command(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
 }
 
 fn optional<T>(
-    line: &mut Line<'_>,
-    read: impl FnOnce(&mut Line<'_>) -> Result<T, Fault>,
-) -> Result<Option<T>, Fault> {
+    line: &mut LineLexer<'_>,
+    read: impl FnOnce(&mut LineLexer<'_>) -> Result<T, PositionedError>,
+) -> Result<Option<T>, PositionedError> {
     if line.is_done() { Ok(None) } else { read(line).map(Some) }
 }
 
-fn packet(line: &mut Line<'_>) -> Result<Command, Fault> {
-    let port = line.small("the packet's ingress port")?;
+fn packet(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
+    let port = line.integer("the packet's ingress port")?;
     if line.is_done() {
         return Err(line.fault("the bytes of the packet are expected, like 00AA BB01"));
     }
@@ -84,8 +84,8 @@ fn packet(line: &mut Line<'_>) -> Result<Command, Fault> {
     Ok(Command::Packet { port, bytes })
 }
 
-fn expect(line: &mut Line<'_>) -> Result<Command, Fault> {
-    let port = line.small("the port a packet is expected at")?;
+fn expect(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
+    let port = line.integer("the port a packet is expected at")?;
     if line.is_done() {
         return Ok(Command::Expect { port, frame: None });
     }
@@ -110,9 +110,9 @@ fn expect(line: &mut Line<'_>) -> Result<Command, Fault> {
     Ok(Command::Expect { port, frame: Some(Pattern { nibbles, exact }) })
 }
 
-fn add(line: &mut Line<'_>) -> Result<Entry, Fault> {
+fn add(line: &mut LineLexer<'_>) -> Result<Entry, PositionedError> {
     let table = line.name("the name of a table")?;
-    let priority = if line.at_number() { Some(line.small("a priority")?) } else { None };
+    let priority = if line.at_number() { Some(line.integer("a priority")?) } else { None };
     let mut key = Vec::new();
     loop {
         let name = line.name("a key like hdr.ipv4.dst:0x0a000001, or an action like drop(),")?;
@@ -130,10 +130,10 @@ fn add(line: &mut Line<'_>) -> Result<Entry, Fault> {
     }
 }
 
-fn key_value(line: &mut Line<'_>) -> Result<KeyValue, Fault> {
+fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
     let value = line.number("the value of a key")?;
     if line.take("/") {
-        Ok(KeyValue::Prefix(value, line.small("a prefix length")?))
+        Ok(KeyValue::Prefix(value, line.integer("a prefix length")?))
     } else if line.take("..") {
         Ok(KeyValue::Range(value, line.number("the end of a range")?))
     } else {
@@ -142,27 +142,27 @@ fn key_value(line: &mut Line<'_>) -> Result<KeyValue, Fault> {
 }
 
 /// Parses the arguments of an action, behind the `(`.
-fn action(name: Name, line: &mut Line<'_>) -> Result<Action, Fault> {
+fn action(name: Name, line: &mut LineLexer<'_>) -> Result<Action, PositionedError> {
     let mut args = Vec::new();
     while !line.take(")") {
         if !args.is_empty() {
-            line.need(",", "between arguments, or `)` after the last")?;
+            line.expect(",", "between arguments, or `)` after the last")?;
         }
         let arg = line.name("an argument like port:3, or `)`,")?;
-        line.need(":", "between an argument's name and its value")?;
+        line.expect(":", "between an argument's name and its value")?;
         args.push((arg, line.number("the value of an argument")?));
     }
     Ok(Action { name, args })
 }
 
-fn set_default(line: &mut Line<'_>) -> Result<Command, Fault> {
+fn set_default(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let table = line.name("the name of a table")?;
     let name = line.name("an action like drop()")?;
-    line.need("(", "behind the name of an action")?;
+    line.expect("(", "behind the name of an action")?;
     Ok(Command::SetDefault { table, action: action(name, line)? })
 }
 
-fn remove(line: &mut Line<'_>) -> Result<Command, Fault> {
+fn remove(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let (place, word) = (line.place(), line.word());
     if word.is_some_and(|word| word.eq_ignore_ascii_case("all")) {
         return Ok(Command::RemoveAll);
@@ -170,7 +170,7 @@ fn remove(line: &mut Line<'_>) -> Result<Command, Fault> {
     Err((place, "only `remove all` is known: it removes every entry this test added".to_owned()))
 }
 
-fn time(line: &mut Line<'_>) -> Result<Command, Fault> {
+fn time(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let place = line.place();
     let Some(word) = line.word() else {
         return Err(line.fault("a time is expected here, like 1.5us"));
@@ -178,7 +178,7 @@ fn time(line: &mut Line<'_>) -> Result<Command, Fault> {
     word.parse::<Time>().map(Command::Advance).map_err(|error| (place, error.to_string()))
 }
 
-fn queue_rate(line: &mut Line<'_>) -> Result<Command, Fault> {
+fn queue_rate(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let place = line.place();
     let Some(word) = line.word() else {
         return Err(line.fault("a rate is expected here: packets per second, or bits like 10Mbps"));
@@ -193,29 +193,29 @@ fn queue_rate(line: &mut Line<'_>) -> Result<Command, Fault> {
             Err(error) => return Err((place, format!("{error}, or packets per second without a unit"))),
         },
     };
-    let port = optional(line, |line| line.small("a port"))?;
-    let priority = optional(line, |line| line.small("a priority"))?;
+    let port = optional(line, |line| line.integer("a port"))?;
+    let priority = optional(line, |line| line.integer("a priority"))?;
     Ok(Command::QueueRate { rate, port, priority })
 }
 
-fn queue_depth(line: &mut Line<'_>) -> Result<Command, Fault> {
-    let packets = line.small("a number of packets")?;
-    Ok(Command::QueueDepth { packets, port: optional(line, |line| line.small("a port"))? })
+fn queue_depth(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
+    let packets = line.integer("a number of packets")?;
+    Ok(Command::QueueDepth { packets, port: optional(line, |line| line.integer("a port"))? })
 }
 
-fn counter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+fn counter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
     Some(match word {
         "check_counter" => check_counter(line),
         "counter_read" => (|| {
-            let (counter, cell) = (line.name("a counter")?, Cell::Index(line.small("an index")?));
+            let (counter, cell) = (line.name("a counter")?, Cell::Index(line.integer("an index")?));
             Ok(Command::CheckCounter { counter, cell, check: None })
         })(),
         "counter_write" => (|| {
             Ok(Command::CounterWrite {
                 counter: line.name("a counter")?,
-                index: line.small("an index")?,
-                packets: line.small("a number of packets")?,
-                bytes: line.small("a number of bytes")?,
+                index: line.integer("an index")?,
+                packets: line.integer("a number of packets")?,
+                bytes: line.integer("a number of bytes")?,
             })
         })(),
         _ => return None,
@@ -225,15 +225,15 @@ fn counter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
 /// Longest first, so that `<=` is not read as `<`.
 const RELATIONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
 
-fn check_counter(line: &mut Line<'_>) -> Result<Command, Fault> {
+fn check_counter(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let counter = line.name("the name of a counter")?;
-    line.need("(", "behind the name of a counter")?;
+    line.expect("(", "behind the name of a counter")?;
     let cell = if line.at_number() {
-        Cell::Index(line.small("an index")?)
+        Cell::Index(line.integer("an index")?)
     } else {
         Cell::Alias(line.name("an index, or the name of an entry")?)
     };
-    line.need(")", "behind the index")?;
+    line.expect(")", "behind the index")?;
     if line.is_done() {
         return Ok(Command::CheckCounter { counter, cell, check: None });
     }
@@ -244,12 +244,12 @@ fn check_counter(line: &mut Line<'_>) -> Result<Command, Fault> {
     let Some(relation) = RELATIONS.iter().find(|relation| line.take(relation)) else {
         return Err(line.fault("a relation is expected here: ==, !=, <, <=, > or >="));
     };
-    let check = Check { bytes: unit == "bytes", relation, value: line.small("a number")? };
+    let check = Check { bytes: unit == "bytes", relation, value: line.integer("a number")? };
     Ok(Command::CheckCounter { counter, cell, check: Some(check) })
 }
 
-fn register(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
-    let cell = |line: &mut Line<'_>| Ok((line.name("a register")?, line.small("an index")?));
+fn register(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
+    let cell = |line: &mut LineLexer<'_>| Ok((line.name("a register")?, line.integer("an index")?));
     Some(match word {
         "register_read" => cell(line).map(|(register, index)| Command::RegisterRead { register, index }),
         "register_check" | "register_write" => cell(line).and_then(|(register, index)| {
@@ -264,7 +264,7 @@ fn register(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
     })
 }
 
-fn meter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
+fn meter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
     let indexed = match word {
         "meter_get_rates" | "meter_set_rates" => true,
         "meter_array_set_rates" => false,
@@ -272,7 +272,7 @@ fn meter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
     };
     Some((|| {
         let meter = line.name("a meter")?;
-        let index = if indexed { Some(line.small("an index")?) } else { None };
+        let index = if indexed { Some(line.integer("an index")?) } else { None };
         match (word, index) {
             ("meter_get_rates", Some(index)) => Ok(Command::MeterRead { meter, index }),
             _ => Ok(Command::MeterSet { meter, index, committed: bucket(line)?, peak: bucket(line)? }),
@@ -281,7 +281,7 @@ fn meter(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
 }
 
 /// `rate:burst`, the rate in units per microsecond as in simple_switch_CLI.
-fn bucket(line: &mut Line<'_>) -> Result<Bucket, Fault> {
+fn bucket(line: &mut LineLexer<'_>) -> Result<Bucket, PositionedError> {
     let place = line.place();
     let word = line.word().unwrap_or_default();
     let parts = word.split_once(':').and_then(|(rate, burst)| {
@@ -295,12 +295,12 @@ fn bucket(line: &mut Line<'_>) -> Result<Bucket, Fault> {
     ))
 }
 
-fn replication(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>> {
-    let session = |line: &mut Line<'_>| line.small("a clone session");
-    let group = |line: &mut Line<'_>| line.small("a multicast group");
+fn replication(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
+    let session = |line: &mut LineLexer<'_>| line.integer("a clone session");
+    let group = |line: &mut LineLexer<'_>| line.integer("a multicast group");
     Some(match word {
         "mirroring_add" => {
-            (|| Ok(Command::MirrorAdd { session: session(line)?, port: line.small("a port")? }))()
+            (|| Ok(Command::MirrorAdd { session: session(line)?, port: line.integer("a port")? }))()
         }
         "mirroring_add_mc" => {
             (|| Ok(Command::MirrorAddGroup { session: session(line)?, group: group(line)? }))()
@@ -309,25 +309,25 @@ fn replication(word: &str, line: &mut Line<'_>) -> Option<Result<Command, Fault>
         "mirroring_get" => session(line).map(|session| Command::MirrorRead { session }),
         "mc_mgrp_create" => group(line).map(|group| Command::GroupCreate { group }),
         "mc_node_create" => (|| {
-            let instance = line.small("a replication id")?;
+            let instance = line.integer("a replication id")?;
             Ok(Command::NodeCreate { instance, ports: ports(line)? })
         })(),
         "mc_node_update" => (|| {
-            let node = line.small("a node, counted from 0")?;
+            let node = line.integer("a node, counted from 0")?;
             Ok(Command::NodeUpdate { node, ports: ports(line)? })
         })(),
         "mc_node_associate" => (|| {
             let group = group(line)?;
-            Ok(Command::NodeAssociate { group, node: line.small("a node, counted from 0")? })
+            Ok(Command::NodeAssociate { group, node: line.integer("a node, counted from 0")? })
         })(),
         _ => return None,
     })
 }
 
-fn ports(line: &mut Line<'_>) -> Result<Vec<u16>, Fault> {
-    let mut ports = vec![line.small("a port")?];
+fn ports(line: &mut LineLexer<'_>) -> Result<Vec<u16>, PositionedError> {
+    let mut ports = vec![line.integer("a port")?];
     while !line.is_done() {
-        ports.push(line.small("a port")?);
+        ports.push(line.integer("a port")?);
     }
     Ok(ports)
 }

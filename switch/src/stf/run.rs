@@ -1,10 +1,10 @@
 //! Runs a test on a switch whose clock moves only when the test says so.
 
 use super::ast::{Cell, Check, Command, Pattern, Statement};
-use super::error::{Fault, Place};
-use super::lex::{Name, Number};
+use super::error::{Position, PositionedError};
+use super::lexer::{Name, Number};
 use super::names;
-use super::outcome::{Failure, FailureKind, Frame, Outcome};
+use super::outcome::{Failure, FailureKind, ReceivedFrame, TestOutcome};
 use crate::engine::{CloneSession, ReadyPorts, Replica, Switch, SwitchConfig};
 use crate::packet::Packet;
 use crate::pipeline::{CounterValue, EntryHandle, MeterRates, NoTrace, Pipeline, TableError};
@@ -19,9 +19,9 @@ use weir_units::{Bytes, Time};
 #[derive(Default)]
 struct Port {
     expected: Vec<(usize, Option<Pattern>)>,
-    frames: Vec<Frame>,
+    frames: Vec<ReceivedFrame>,
     /// The test names the port, so that every frame there must be expected.
-    named: bool,
+    is_checked: bool,
 }
 
 /// A node of a multicast group: copies with one id.
@@ -37,7 +37,7 @@ pub(super) struct Runner<T> {
     ready: ReadyPorts,
     ports: BTreeMap<u16, Port>,
     /// Nothing may come out anywhere that is not expected.
-    nothing_else: bool,
+    strict: bool,
     added: Vec<(TableId, EntryHandle)>,
     aliases: BTreeMap<String, (TableId, EntryHandle)>,
     nodes: Vec<Node>,
@@ -52,14 +52,14 @@ pub(super) struct Runner<T> {
 }
 
 /// A watcher of the switch during a test: a trace, or nothing.
-pub(super) trait Watch: SwitchTracer + Default {
+pub(super) trait TestTracer: SwitchTracer + Default {
     /// Returns the headers of the last frame with their lengths, as far as they were seen.
     fn headers(&self) -> Vec<(String, usize)>;
     /// Returns the trace; empty if there is none.
     fn into_trace(self) -> PacketTrace;
 }
 
-impl Watch for NoTrace {
+impl TestTracer for NoTrace {
     fn headers(&self) -> Vec<(String, usize)> {
         Vec::new()
     }
@@ -68,7 +68,7 @@ impl Watch for NoTrace {
     }
 }
 
-impl Watch for PacketTrace {
+impl TestTracer for PacketTrace {
     fn headers(&self) -> Vec<(String, usize)> {
         let last = self.events().iter().rev().take_while(|event| !matches!(event, Event::Dequeued { .. }));
         let mut headers: Vec<_> = last
@@ -88,7 +88,7 @@ impl Watch for PacketTrace {
 /// The seed of the program's `random`: a test is the same every time.
 const SEED: u64 = 1;
 
-fn refuse(place: Place) -> impl Fn(TableError) -> Fault {
+fn refuse(place: Position) -> impl Fn(TableError) -> PositionedError {
     move |error| (place, error.to_string())
 }
 
@@ -99,7 +99,7 @@ fn set_direct(
     meter: &Name,
     index: Option<usize>,
     rates: MeterRates,
-) -> Result<(), Fault> {
+) -> Result<(), PositionedError> {
     let entries = match index {
         Some(index) => vec![EntryHandle(index as u32)],
         None => pipeline.table_entries(table).into_iter().map(|entry| entry.handle).collect(),
@@ -110,19 +110,19 @@ fn set_direct(
     Ok(())
 }
 
-impl<T: Watch> Runner<T> {
+impl<T: TestTracer> Runner<T> {
     /// Creates a switch with every port that v1model has, without limits.
-    pub fn new(program: Arc<Program>) -> Result<Runner<T>, Fault> {
+    pub fn new(program: Arc<Program>) -> Result<Runner<T>, PositionedError> {
         let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
         let switch = Switch::new(program.clone(), config, SEED)
-            .map_err(|error| (Place { line: 1, column: 1 }, error.to_string()))?;
+            .map_err(|error| (Position { line: 1, column: 1 }, error.to_string()))?;
         Ok(Runner {
             program,
             switch,
             now: Time::ZERO,
             ready: ReadyPorts::default(),
             ports: BTreeMap::new(),
-            nothing_else: false,
+            strict: false,
             added: Vec::new(),
             aliases: BTreeMap::new(),
             nodes: Vec::new(),
@@ -136,17 +136,17 @@ impl<T: Watch> Runner<T> {
         })
     }
 
-    pub fn step(&mut self, statement: Statement) -> Result<(), Fault> {
+    pub fn step(&mut self, statement: Statement) -> Result<(), PositionedError> {
         let place = statement.place;
         match statement.command {
             Command::Packet { port, bytes } => self.send(place, port, &bytes),
             Command::Expect { port, frame } => {
                 let port = self.ports.entry(port).or_default();
-                port.named = true;
+                port.is_checked = true;
                 port.expected.push((place.line, frame));
             }
-            Command::NoPacket { port: Some(port) } => self.ports.entry(port).or_default().named = true,
-            Command::NoPacket { port: None } => self.nothing_else = true,
+            Command::NoPacket { port: Some(port) } => self.ports.entry(port).or_default().is_checked = true,
+            Command::NoPacket { port: None } => self.strict = true,
             Command::Wait => {}
             Command::Advance(span) => self.run_until(self.now.saturating_add(span)),
             command => return self.control(place, command),
@@ -154,8 +154,8 @@ impl<T: Watch> Runner<T> {
         Ok(())
     }
 
-    fn send(&mut self, place: Place, port: u16, bytes: &[u8]) {
-        self.ports.entry(port).or_default().named = true;
+    fn send(&mut self, place: Position, port: u16, bytes: &[u8]) {
+        self.ports.entry(port).or_default().is_checked = true;
         self.keep_trace();
         self.packets += 1;
         self.cause = place.line;
@@ -194,7 +194,7 @@ impl<T: Watch> Runner<T> {
             match self.switch.transmit_traced(self.now, port, &mut self.ready, &mut self.tracer) {
                 Some(packet) => {
                     let (bytes, headers) = (packet.to_vec(), self.tracer.headers());
-                    let frame = Frame { bytes, cause: self.cause, headers };
+                    let frame = ReceivedFrame { bytes, packet_line: self.cause, headers };
                     self.ports.entry(port).or_default().frames.push(frame);
                     self.ready.0.insert(port);
                 }
@@ -209,13 +209,13 @@ impl<T: Watch> Runner<T> {
     }
 
     /// Empties the queues and compares everything.
-    pub fn finish(mut self) -> Outcome {
+    pub fn finish(mut self) -> TestOutcome {
         self.run_until(Time::MAX);
         self.keep_trace();
         let mut frames = 0;
         for (&number, port) in &mut self.ports {
             frames += port.frames.len();
-            let strict = port.named || self.nothing_else;
+            let strict = port.is_checked || self.strict;
             let mut received = std::mem::take(&mut port.frames).into_iter();
             let expected = std::mem::take(&mut port.expected).into_iter();
             self.failures.extend(
@@ -223,12 +223,12 @@ impl<T: Watch> Runner<T> {
             );
             if strict {
                 self.failures.extend(received.map(|received| Failure {
-                    line: received.cause,
+                    line: received.packet_line,
                     kind: FailureKind::Unexpected { port: number, received },
                 }));
             }
         }
-        Outcome {
+        TestOutcome {
             packets: self.packets,
             frames,
             notes: self.notes,
@@ -238,7 +238,7 @@ impl<T: Watch> Runner<T> {
         }
     }
 
-    fn control(&mut self, place: Place, command: Command) -> Result<(), Fault> {
+    fn control(&mut self, place: Position, command: Command) -> Result<(), PositionedError> {
         match command {
             Command::Add(entry) => {
                 let (table, info) = names::table(&self.program, &entry.table)?;
@@ -273,7 +273,7 @@ impl<T: Watch> Runner<T> {
                 Ok(())
             }
             Command::QueueRate { rate, port, priority } => {
-                for port in self.chosen(port) {
+                for port in self.selected_ports(port) {
                     if !self.switch.set_rate(port, priority, rate) {
                         return Err((place, format!("port {port} has no such queue")));
                     }
@@ -281,7 +281,7 @@ impl<T: Watch> Runner<T> {
                 Ok(())
             }
             Command::QueueDepth { packets, port } => {
-                for port in self.chosen(port) {
+                for port in self.selected_ports(port) {
                     let limits = QueueLimits { packets, bytes: Bytes::MAX };
                     if !self.switch.set_limits(port, None, limits) {
                         return Err((place, format!("there is no port {port}")));
@@ -296,7 +296,7 @@ impl<T: Watch> Runner<T> {
         }
     }
 
-    fn chosen(&self, port: Option<u16>) -> Vec<u16> {
+    fn selected_ports(&self, port: Option<u16>) -> Vec<u16> {
         match port {
             Some(port) => vec![port],
             None => self.switch.queues().ports().collect(),
@@ -304,7 +304,7 @@ impl<T: Watch> Runner<T> {
     }
 
     /// Multicast and clones. Gives the command back if it is of another kind.
-    fn replication(&mut self, place: Place, command: Command) -> Result<Option<Command>, Fault> {
+    fn replication(&mut self, place: Position, command: Command) -> Result<Option<Command>, PositionedError> {
         let refuse = |error: crate::engine::ReplicationError| (place, error.to_string());
         match command {
             Command::MirrorAdd { session, port } => {
@@ -367,7 +367,7 @@ impl<T: Watch> Runner<T> {
     }
 
     /// Counters, registers and meters.
-    fn state(&mut self, place: Place, command: Command) -> Result<(), Fault> {
+    fn state(&mut self, place: Position, command: Command) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline_mut();
         match command {
             Command::CheckCounter { counter, cell, check } => {
@@ -431,11 +431,11 @@ impl<T: Watch> Runner<T> {
 
     fn check_counter(
         &mut self,
-        place: Place,
+        place: Position,
         counter: &Name,
         cell: Cell,
         check: Option<Check>,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline();
         let (value, cell) = match cell {
             Cell::Index(index) => {
@@ -476,16 +476,16 @@ impl<T: Watch> Runner<T> {
 
     fn check_register(
         &mut self,
-        place: Place,
+        place: Position,
         register: &Name,
         index: usize,
         wanted: &Number,
-    ) -> Result<(), Fault> {
+    ) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline();
         let (_, bits) = pipeline.register_info(&register.text).map_err(refuse(register.place))?;
         let got = pipeline.register_read(&register.text, index).map_err(refuse(register.place))?;
         let expected = names::fit(wanted, &register.text, bits)?;
-        if !names::same(&got, &expected, wanted.wild.as_deref()) {
+        if !names::same(&got, &expected, wanted.mask.as_deref()) {
             let name = &register.text;
             let what = format!("{name}[{index}] is {}, expected {}", hex(&got), hex(&expected));
             self.failures.push(Failure { line: place.line, kind: FailureKind::Value(what) });
@@ -494,7 +494,7 @@ impl<T: Watch> Runner<T> {
     }
 }
 
-fn no_node(place: Place, node: usize) -> Fault {
+fn no_node(place: Position, node: usize) -> PositionedError {
     (place, format!("there is no node {node}; mc_node_create makes them, counted from 0"))
 }
 
@@ -504,7 +504,12 @@ fn hex(value: &[u8]) -> String {
 }
 
 /// Compares the next frame of a port with the expectation. `None`: they agree.
-fn compare(port: u16, line: usize, pattern: Option<Pattern>, received: Option<Frame>) -> Option<Failure> {
+fn compare(
+    port: u16,
+    line: usize,
+    pattern: Option<Pattern>,
+    received: Option<ReceivedFrame>,
+) -> Option<Failure> {
     let kind = match (pattern, received) {
         (expected, None) => FailureKind::Missing { port, expected },
         (Some(expected), Some(received)) if expected.first_difference(&received.bytes).is_some() => {

@@ -24,7 +24,7 @@ pub enum Rate {
 
 impl Rate {
     /// Returns the time for which a frame of `len` bytes occupies the shaper.
-    pub(super) fn cost(self, len: u32) -> Time {
+    pub(super) fn tx_time(self, len: u32) -> Time {
         const PS_PER_SECOND: u64 = Time::from_secs(1).as_ps();
         match self {
             Rate::Unlimited | Rate::Packets(0) => Time::ZERO,

@@ -1,20 +1,20 @@
 //! The counters of the traffic manager, and their audit.
 
 use super::TrafficManager;
-use crate::drops::{Drops, Tally};
+use crate::drops::{Drops, PacketCount};
 use thiserror::Error;
 
 /// Counters of a port or of all ports, in packets and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
     /// Packets that asked for a place in a queue.
-    pub offered: Tally,
+    pub offered: PacketCount,
     /// Packets taken from their queue.
-    pub sent: Tally,
+    pub sent: PacketCount,
     /// Packets that were refused, by reason.
     pub dropped: Drops,
     /// Packets that wait.
-    pub queued: Tally,
+    pub queued: PacketCount,
 }
 
 impl QueueCounters {
@@ -39,15 +39,15 @@ impl<T> TrafficManager<T> {
     pub fn port_counters(&self, port: u16) -> QueueCounters {
         let Some(slot) = self.slot(port) else { return QueueCounters::default() };
         let port = &self.ports[slot];
-        let queued = Tally { packets: u64::from(port.level.packets), bytes: port.level.bytes };
+        let queued = PacketCount { packets: u64::from(port.level.packets), bytes: port.level.bytes };
         QueueCounters { offered: port.offered, sent: port.sent, dropped: port.rest.dropped.clone(), queued }
     }
 
     /// Returns the counters of the whole switch, with what had no port to go to.
     pub fn counters(&self) -> QueueCounters {
         let mut total = QueueCounters {
-            offered: self.nowhere.total(),
-            dropped: self.nowhere.clone(),
+            offered: self.unroutable.total(),
+            dropped: self.unroutable.clone(),
             ..QueueCounters::default()
         };
         for port in &self.ports {
@@ -71,10 +71,10 @@ impl<T> TrafficManager<T> {
         let mut charged = vec![0u64; self.queues.len()];
         for (slot, port) in self.ports.iter().enumerate() {
             let at = Some(port.number);
-            let mut in_port = Tally::default();
+            let mut in_port = PacketCount::default();
             for priority in 0..self.priorities {
                 let queue = &self.queues[slot * self.priorities + priority];
-                let mut in_queue = Tally::default();
+                let mut in_queue = PacketCount::default();
                 for waiting in self.slab.iter(&queue.fifo) {
                     in_queue.count(waiting.len);
                     if let Some(charge) = waiting.charged {

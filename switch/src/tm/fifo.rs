@@ -7,7 +7,7 @@ const NIL: u32 = u32::MAX;
 
 /// A packet that waits.
 #[derive(Debug)]
-pub(super) struct Waiting<T> {
+pub(super) struct QueuedItem<T> {
     pub item: T,
     pub len: u32,
     /// Time at which it was queued.
@@ -20,7 +20,7 @@ pub(super) struct Waiting<T> {
 
 #[derive(Debug)]
 struct Node<T> {
-    waiting: Option<Waiting<T>>,
+    waiting: Option<QueuedItem<T>>,
     next: u32,
 }
 
@@ -53,7 +53,7 @@ impl<T> Slab<T> {
 
     /// Appends to `fifo`.
     #[inline(always)]
-    pub fn push(&mut self, fifo: &mut Fifo, waiting: Waiting<T>) {
+    pub fn push(&mut self, fifo: &mut Fifo, waiting: QueuedItem<T>) {
         fifo.packets += 1;
         fifo.bytes += u64::from(waiting.len);
         let node = Node { waiting: Some(waiting), next: NIL };
@@ -78,7 +78,7 @@ impl<T> Slab<T> {
 
     /// Takes the oldest of `fifo`.
     #[inline(always)]
-    pub fn pop(&mut self, fifo: &mut Fifo) -> Option<Waiting<T>> {
+    pub fn pop(&mut self, fifo: &mut Fifo) -> Option<QueuedItem<T>> {
         let index = fifo.head;
         let node = self.nodes.get_mut(index as usize)?;
         let waiting = node.waiting.take()?;
@@ -92,12 +92,12 @@ impl<T> Slab<T> {
 
     /// The oldest of `fifo`.
     #[inline]
-    pub fn first(&self, fifo: &Fifo) -> Option<&Waiting<T>> {
+    pub fn first(&self, fifo: &Fifo) -> Option<&QueuedItem<T>> {
         self.nodes.get(fifo.head as usize)?.waiting.as_ref()
     }
 
     /// From the oldest to the newest of `fifo`.
-    pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &Waiting<T>> {
+    pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &QueuedItem<T>> {
         let mut next = fifo.head;
         std::iter::from_fn(move || {
             let node = self.nodes.get(next as usize)?;
@@ -114,7 +114,7 @@ mod tests {
     #[test]
     fn memory_grows_to_the_peak_and_no_further() {
         let (mut slab, mut fifos) = (Slab::new(), [Fifo::default(); 2]);
-        let waiting = |item| Waiting { item, len: 1, since: Time::ZERO, depth: 0, charged: None };
+        let waiting = |item| QueuedItem { item, len: 1, since: Time::ZERO, depth: 0, charged: None };
         for round in 0..1_000u32 {
             for n in 0..3 {
                 slab.push(&mut fifos[(n % 2) as usize], waiting(round + n));

@@ -15,12 +15,12 @@
 
 mod config;
 mod counters;
+mod drr;
 mod fifo;
 mod pfc;
 mod shaper;
 #[cfg(test)]
 mod tests;
-mod weighted;
 
 pub use config::{
     MAX_PORT, MAX_PRIORITIES, PfcConfig, PfcMode, PfcPort, PortConfig, QueueLimits, Rate, TmConfig,
@@ -28,13 +28,13 @@ pub use config::{
 };
 pub use counters::{Imbalance, QueueCounters};
 
-use crate::drops::{DropReason, Drops, Tally};
-use crate::prefetch::prefetch_whole;
-use fifo::{Fifo, Slab, Waiting};
+use crate::drops::{DropReason, Drops, PacketCount};
+use crate::prefetch::prefetch_all;
+use drr::{DrrState, DrrWeights};
+use fifo::{Fifo, QueuedItem, Slab};
 use pfc::Pfc;
-pub(crate) use shaper::CATCH_UP;
+pub(crate) use shaper::MAX_CATCH_UP;
 use shaper::Shaper;
-use weighted::{Turns, Weights};
 use weir_units::{Bytes, Time};
 
 /// No such port, in the table of slots.
@@ -42,7 +42,7 @@ const NO_SLOT: u16 = u16::MAX;
 
 /// The ports, classes and length of a packet that is to be queued.
 #[derive(Clone, Copy, Debug)]
-pub struct Arrival {
+pub struct EnqueueRequest {
     /// The port at which it arrived.
     pub ingress: u16,
     /// The class in which the neighbour on that port sent it: the one that PFC charges and pauses.
@@ -94,7 +94,7 @@ pub struct Departure<T> {
 
 /// The backlog of a port or a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Level {
+pub struct Occupancy {
     /// Packets now.
     pub packets: u32,
     /// Bytes now.
@@ -127,16 +127,16 @@ struct Port {
     paused: u8,
     shaped: u8,
     shaper: Shaper,
-    level: Level,
-    offered: Tally,
-    sent: Tally,
-    rest: Box<Rest>,
+    level: Occupancy,
+    offered: PacketCount,
+    sent: PacketCount,
+    rest: Box<PortExtras>,
 }
 
 /// The part of a port that few packets need.
 #[derive(Debug, Default)]
-struct Rest {
-    turns: Turns,
+struct PortExtras {
+    turns: DrrState,
     dropped: Drops,
 }
 
@@ -157,7 +157,7 @@ fn admit(
     full: bool,
     pfc: &mut Option<Pfc>,
     ingress: Option<usize>,
-    at: &Arrival,
+    at: &EnqueueRequest,
 ) -> Result<Option<u32>, DropReason> {
     if fifo.packets >= limits.packets || fifo.bytes + u64::from(at.len) > limits.bytes.get() {
         return Err(DropReason::TailDrop);
@@ -168,7 +168,7 @@ fn admit(
     };
     match (pfc, charge) {
         // The dynamic pool has its share of the buffer to itself; the rest competes for the whole.
-        (Some(pfc), Some(charge)) if pfc.admits() || !full => {
+        (Some(pfc), Some(charge)) if pfc.is_dynamic() || !full => {
             if pfc.admit(charge, at.len) {
                 Ok(Some(charge))
             } else {
@@ -183,18 +183,18 @@ fn admit(
 /// The queues of a switch.
 #[derive(Debug)]
 pub struct TrafficManager<T> {
-    slots: Box<[u16]>,
+    slot_by_port: Box<[u16]>,
     ports: Vec<Port>,
     /// By slot and priority.
     queues: Vec<Queue>,
     priorities: usize,
-    weights: Weights,
+    weights: DrrWeights,
     slab: Slab<T>,
     pfc: Option<Pfc>,
     buffer: u64,
     buffered: u64,
     /// Packets for ports or priorities that do not exist.
-    nowhere: Drops,
+    unroutable: Drops,
 }
 
 impl<T> TrafficManager<T> {
@@ -215,9 +215,9 @@ impl<T> TrafficManager<T> {
             paused: 0,
             shaped: 0,
             shaper: Shaper::new(port.rate),
-            level: Level::default(),
-            offered: Tally::default(),
-            sent: Tally::default(),
+            level: Occupancy::default(),
+            offered: PacketCount::default(),
+            sent: PacketCount::default(),
             rest: Box::default(),
         });
         let priorities = usize::from(config.priorities);
@@ -226,22 +226,22 @@ impl<T> TrafficManager<T> {
             std::iter::repeat_with(move || Queue::new(limits)).take(priorities)
         };
         Ok(TrafficManager {
-            slots,
+            slot_by_port: slots,
             ports: ports.collect(),
             queues: config.ports.iter().flat_map(of_port).collect(),
             priorities,
-            weights: Weights::new(&config.weights),
+            weights: DrrWeights::new(&config.weights),
             slab: Slab::new(),
             pfc: Pfc::new(config),
             buffer: config.buffer.get(),
             buffered: 0,
-            nowhere: Drops::default(),
+            unroutable: Drops::default(),
         })
     }
 
     #[inline]
     fn slot(&self, port: u16) -> Option<usize> {
-        match self.slots.get(usize::from(port)) {
+        match self.slot_by_port.get(usize::from(port)) {
             None | Some(&NO_SLOT) => None,
             Some(&slot) => Some(usize::from(slot)),
         }
@@ -257,7 +257,7 @@ impl<T> TrafficManager<T> {
     #[inline]
     pub fn prefetch(&self, port: u16) {
         if let Some(port) = self.slot(port).and_then(|slot| self.ports.get(slot)) {
-            prefetch_whole(port);
+            prefetch_all(port);
         }
     }
 
@@ -268,13 +268,13 @@ impl<T> TrafficManager<T> {
     /// Gives the packet back with the reason: its port or priority does not exist, or its queue, the buffer
     /// or its ingress port's share is full. The packet is counted as dropped.
     #[inline(always)]
-    pub fn enqueue(&mut self, now: Time, at: Arrival, item: T) -> Result<Admitted, Refused<T>> {
+    pub fn enqueue(&mut self, now: Time, at: EnqueueRequest, item: T) -> Result<Admitted, Refused<T>> {
         let Some(slot) = self.slot(at.egress) else {
-            self.nowhere.count(DropReason::NoSuchPort, at.len);
+            self.unroutable.count(DropReason::NoSuchPort, at.len);
             return Err(Refused { item, reason: DropReason::NoSuchPort });
         };
         let Some(index) = self.queue_index(slot, at.priority) else {
-            self.nowhere.count(DropReason::NoSuchPriority, at.len);
+            self.unroutable.count(DropReason::NoSuchPriority, at.len);
             return Err(Refused { item, reason: DropReason::NoSuchPriority });
         };
         let ingress = self.slot(at.ingress);
@@ -288,7 +288,7 @@ impl<T> TrafficManager<T> {
                 return Err(Refused { item, reason });
             }
         };
-        let waiting = Waiting { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
+        let waiting = QueuedItem { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
         // The port may wait for the rate of another queue.
         let first = port.shaped != 0 && queue.fifo.packets == 0;
         self.slab.push(&mut queue.fifo, waiting);
@@ -301,7 +301,7 @@ impl<T> TrafficManager<T> {
         self.buffered += u64::from(at.len);
         let ready = (idle || first) && port.sendable() != 0;
         let pause = match (&mut self.pfc, charged) {
-            (Some(pfc), Some(charge)) => pfc.must_pause(charge),
+            (Some(pfc), Some(charge)) => pfc.check_xoff(charge),
             _ => false,
         };
         Ok(Admitted { ready, pause })
@@ -310,7 +310,7 @@ impl<T> TrafficManager<T> {
     /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
     /// by weight whose turn it is. The packet behind it in its queue is shown to `ahead`.
     #[inline(always)]
-    pub fn dequeue(&mut self, now: Time, port: u16, ahead: impl FnOnce(&T)) -> Option<Departure<T>> {
+    pub fn dequeue(&mut self, now: Time, port: u16, on_next: impl FnOnce(&T)) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
         let (mut priority, due) = self.next(slot, now)?;
         if due > now {
@@ -323,7 +323,7 @@ impl<T> TrafficManager<T> {
         let (port, queue) = (&mut self.ports[slot], &mut self.queues[index]);
         let waiting = self.slab.pop(&mut queue.fifo)?;
         match self.slab.first(&queue.fifo) {
-            Some(next) => ahead(&next.item),
+            Some(next) => on_next(&next.item),
             None => port.waiting &= !(1 << priority),
         }
         port.shaper.take(now, waiting.since, waiting.len);
@@ -336,7 +336,7 @@ impl<T> TrafficManager<T> {
         let resume = match (&mut self.pfc, waiting.charged) {
             (Some(pfc), Some(charge)) => {
                 pfc.release(charge, waiting.len);
-                pfc.may_resume(charge).then(|| pfc.place(charge))
+                pfc.check_xon(charge).then(|| pfc.ingress_queue(charge))
             }
             _ => None,
         };
@@ -365,7 +365,7 @@ impl<T> TrafficManager<T> {
             let first = self.slab.first(&queues[usize::from(priority)].fifo);
             first.map_or(0, |waiting| u64::from(waiting.len))
         };
-        let (priority, turns) = port.rest.turns.next(&self.weights, waiting, head);
+        let (priority, turns) = port.rest.turns.select(&self.weights, waiting, head);
         self.ports[slot].rest.turns = turns;
         priority
     }
@@ -427,20 +427,20 @@ impl<T> TrafficManager<T> {
     }
 
     /// Returns whether the neighbour of `port` has paused a priority in which packets wait.
-    pub fn is_held(&self, port: u16, priority: u8) -> bool {
+    pub fn has_paused_backlog(&self, port: u16, priority: u8) -> bool {
         self.slot(port)
             .is_some_and(|slot| self.ports[slot].waiting & self.ports[slot].paused & 1 << priority != 0)
     }
 
     /// Returns whether the neighbour on `port` was told to pause a priority, and not to resume since.
-    pub fn pauses(&self, port: u16, priority: u8) -> bool {
+    pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
         pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.of(slot, priority).paused)
     }
 
     /// Returns the ingress ports and priorities that stay paused if the queues (port and priority) for which
     /// `is_stuck` holds never send again and all others drain.
-    pub fn stays_paused(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
+    pub fn deadlocked_pauses(&self, is_stuck: impl Fn(u16, u8) -> bool) -> Vec<(u16, u8)> {
         let Some(pfc) = &self.pfc else { return Vec::new() };
         let mut left = vec![0; self.queues.len()];
         for (port, queues) in self.ports.iter().zip(self.queues.chunks(self.priorities)) {
@@ -455,7 +455,7 @@ impl<T> TrafficManager<T> {
                 }
             }
         }
-        let place = |charge| pfc.place(charge);
+        let place = |charge| pfc.ingress_queue(charge);
         pfc.stay_paused(&left)
             .map(place)
             .map(|(slot, priority)| (self.ports[slot].number, priority))
@@ -467,7 +467,7 @@ impl<T> TrafficManager<T> {
     pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         let place = |charge| {
-            let (slot, priority) = self.pfc.as_ref()?.place(charge);
+            let (slot, priority) = self.pfc.as_ref()?.ingress_queue(charge);
             Some((self.ports[slot].number, priority))
         };
         let queue = index.map(|index| self.slab.iter(&self.queues[index].fifo));
@@ -525,16 +525,16 @@ impl<T> TrafficManager<T> {
     }
 
     /// Returns the backlog of a port over all its priorities; empty for a port that does not exist.
-    pub fn port_level(&self, port: u16) -> Level {
-        self.slot(port).map_or(Level::default(), |slot| self.ports[slot].level)
+    pub fn port_occupancy(&self, port: u16) -> Occupancy {
+        self.slot(port).map_or(Occupancy::default(), |slot| self.ports[slot].level)
     }
 
     /// Returns the backlog of one queue; empty for a queue that does not exist.
-    pub fn queue_level(&self, port: u16, priority: u8) -> Level {
+    pub fn queue_level(&self, port: u16, priority: u8) -> Occupancy {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
-        index.map_or(Level::default(), |index| {
+        index.map_or(Occupancy::default(), |index| {
             let queue = &self.queues[index];
-            Level { packets: queue.fifo.packets, bytes: queue.fifo.bytes, peak_bytes: queue.peak }
+            Occupancy { packets: queue.fifo.packets, bytes: queue.fifo.bytes, peak_bytes: queue.peak }
         })
     }
 

@@ -5,13 +5,13 @@ use super::config::{PfcConfig, PfcMode, TmConfig};
 
 /// The buffer use of one (ingress port, priority), beside its limits: they are read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub(super) struct Use {
+pub(super) struct IngressUsage {
     /// Bytes in the reserve and the shared pool.
     pub pooled: u64,
     /// Bytes in the headroom.
     pub headroom: u64,
     /// Bytes the headroom holds.
-    limit: u64,
+    headroom_limit: u64,
     /// The free pool shifted right by this is its threshold.
     alpha_shift: u8,
     /// It is counted at all.
@@ -26,11 +26,11 @@ pub(super) struct Pfc {
     config: PfcConfig,
     priorities: usize,
     /// By port slot and priority.
-    uses: Vec<Use>,
+    usage: Vec<IngressUsage>,
     /// The bytes that the dynamic threshold divides: the buffer without all headroom and reserve.
     pool: u64,
     /// Bytes of the pool that are in use.
-    shared: u64,
+    pool_used: u64,
 }
 
 impl Pfc {
@@ -45,19 +45,19 @@ impl Pfc {
         let aside: u64 = lossless.map(|share| share.headroom.get() + reserve).sum();
         let uses = config.ports.iter().flat_map(|port| {
             let share = port.pfc.unwrap_or_default();
-            (0..config.priorities).map(move |priority| Use {
-                limit: share.headroom.get(),
+            (0..config.priorities).map(move |priority| IngressUsage {
+                headroom_limit: share.headroom.get(),
                 alpha_shift: share.alpha_shift,
                 lossless: port.pfc.is_some() && pfc.exempt & (1 << priority) == 0,
-                ..Use::default()
+                ..IngressUsage::default()
             })
         });
         Some(Pfc {
             config: pfc,
             priorities: usize::from(config.priorities),
-            uses: uses.collect(),
+            usage: uses.collect(),
             pool: config.buffer.get().saturating_sub(aside),
-            shared: 0,
+            pool_used: 0,
         })
     }
 
@@ -65,23 +65,23 @@ impl Pfc {
     #[inline(always)]
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
         let charge = slot * self.priorities + usize::from(priority);
-        let entry = self.uses.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
+        let entry = self.usage.get(charge).filter(|_| usize::from(priority) < self.priorities)?;
         entry.lossless.then_some(charge as u32)
     }
 
     /// Returns whether a dynamic pool decides on admission, instead of the whole buffer.
     #[inline(always)]
-    pub fn admits(&self) -> bool {
+    pub fn is_dynamic(&self) -> bool {
         matches!(self.config.mode, PfcMode::Dynamic { .. })
     }
 
     /// Returns the share of the pool that this use may have now, in bytes.
-    fn threshold(&self, entry: &Use) -> u64 {
-        self.threshold_with(entry, self.shared)
+    fn threshold(&self, entry: &IngressUsage) -> u64 {
+        self.threshold_with(entry, self.pool_used)
     }
 
-    /// Returns the share of the pool that this use may have while `shared` bytes of it are used, in bytes.
-    fn threshold_with(&self, entry: &Use, shared: u64) -> u64 {
+    /// Returns the share of the pool that this use may have while `pool_used` bytes of it are used, in bytes.
+    fn threshold_with(&self, entry: &IngressUsage, shared: u64) -> u64 {
         let free = self.pool.saturating_sub(shared);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
     }
@@ -92,13 +92,15 @@ impl Pfc {
     pub fn admit(&mut self, charge: u32, len: u32) -> bool {
         let len = u64::from(len);
         let PfcMode::Dynamic { reserve } = self.config.mode else {
-            self.uses[charge as usize].pooled += len;
+            self.usage[charge as usize].pooled += len;
             return true;
         };
-        let threshold = self.threshold(&self.uses[charge as usize]);
-        let entry = &mut self.uses[charge as usize];
+        let threshold = self.threshold(&self.usage[charge as usize]);
+        let entry = &mut self.usage[charge as usize];
         let reserve = reserve.get();
-        if len + entry.headroom > entry.limit && len + entry.pooled.saturating_sub(reserve) > threshold {
+        if len + entry.headroom > entry.headroom_limit
+            && len + entry.pooled.saturating_sub(reserve) > threshold
+        {
             return false;
         }
         let grown = entry.pooled + len;
@@ -108,7 +110,7 @@ impl Pfc {
             entry.headroom += len;
         } else {
             entry.pooled = grown;
-            self.shared += len.min(grown - reserve);
+            self.pool_used += len.min(grown - reserve);
         }
         true
     }
@@ -117,22 +119,22 @@ impl Pfc {
     #[inline(always)]
     pub fn release(&mut self, charge: u32, len: u32) {
         let len = u64::from(len);
-        let entry = &mut self.uses[charge as usize];
+        let entry = &mut self.usage[charge as usize];
         let PfcMode::Dynamic { reserve } = self.config.mode else {
             entry.pooled -= len;
             return;
         };
         let from_headroom = entry.headroom.min(len);
         let rest = len - from_headroom;
-        self.shared -= rest.min(entry.pooled.saturating_sub(reserve.get()));
+        self.pool_used -= rest.min(entry.pooled.saturating_sub(reserve.get()));
         entry.headroom -= from_headroom;
         entry.pooled -= rest;
     }
 
     /// After an admission: whether the neighbour must be paused now.
     #[inline(always)]
-    pub fn must_pause(&mut self, charge: u32) -> bool {
-        let entry = self.uses[charge as usize];
+    pub fn check_xoff(&mut self, charge: u32) -> bool {
+        let entry = self.usage[charge as usize];
         let over = match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled >= threshold.get(),
             PfcMode::Dynamic { reserve } => {
@@ -140,24 +142,24 @@ impl Pfc {
             }
         };
         let pause = over && !entry.paused;
-        self.uses[charge as usize].paused |= pause;
+        self.usage[charge as usize].paused |= pause;
         pause
     }
 
     /// After a release: whether the neighbour may go on now.
     #[inline(always)]
-    pub fn may_resume(&mut self, charge: u32) -> bool {
-        if !self.uses[charge as usize].paused {
+    pub fn check_xon(&mut self, charge: u32) -> bool {
+        if !self.usage[charge as usize].paused {
             return false;
         }
-        let entry = self.uses[charge as usize];
-        let resume = self.is_low(&entry, self.shared);
-        self.uses[charge as usize].paused = !resume;
+        let entry = self.usage[charge as usize];
+        let resume = self.is_below_xon(&entry, self.pool_used);
+        self.usage[charge as usize].paused = !resume;
         resume
     }
 
-    /// Returns whether a use has fallen far enough for the neighbour to go on while `shared` bytes of the pool are used.
-    fn is_low(&self, entry: &Use, shared: u64) -> bool {
+    /// Returns whether a use has fallen far enough for the neighbour to go on while `pool_used` bytes of the pool are used.
+    fn is_below_xon(&self, entry: &IngressUsage, shared: u64) -> bool {
         let offset = self.config.resume_offset.get();
         match self.config.mode {
             PfcMode::Fixed { threshold } => entry.pooled + offset < threshold.get(),
@@ -175,34 +177,34 @@ impl Pfc {
             PfcMode::Fixed { .. } => 0,
         };
         // Headroom drains first.
-        let drained = |(entry, &left): (&Use, &u64)| {
+        let drained = |(entry, &left): (&IngressUsage, &u64)| {
             let pooled = left.min(entry.pooled);
-            Use { pooled, headroom: left - pooled, ..*entry }
+            IngressUsage { pooled, headroom: left - pooled, ..*entry }
         };
-        let uses: Vec<Use> = self.uses.iter().zip(left).map(drained).collect();
+        let uses: Vec<IngressUsage> = self.usage.iter().zip(left).map(drained).collect();
         let shared = uses.iter().map(|entry| entry.pooled.saturating_sub(reserve)).sum();
-        let stays = move |entry: &Use| entry.paused && !self.is_low(entry, shared);
+        let stays = move |entry: &IngressUsage| entry.paused && !self.is_below_xon(entry, shared);
         (0..).zip(uses).filter(move |(_, entry)| stays(entry)).map(|(charge, _)| charge)
     }
 
     /// Returns the slot and priority of a charge.
     #[inline(always)]
-    pub fn place(&self, charge: u32) -> (usize, u8) {
+    pub fn ingress_queue(&self, charge: u32) -> (usize, u8) {
         (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
     }
 
     /// Returns the use of a slot and priority.
-    pub fn of(&self, slot: usize, priority: u8) -> Use {
-        self.uses[slot * self.priorities + usize::from(priority)]
+    pub fn of(&self, slot: usize, priority: u8) -> IngressUsage {
+        self.usage[slot * self.priorities + usize::from(priority)]
     }
 
     /// Returns whether the pool's counter is the sum of what the uses have of it.
     pub fn pool_balances(&self) -> bool {
         match self.config.mode {
-            PfcMode::Fixed { .. } => self.shared == 0,
+            PfcMode::Fixed { .. } => self.pool_used == 0,
             PfcMode::Dynamic { reserve } => {
-                let shared = self.uses.iter().map(|u| u.pooled.saturating_sub(reserve.get()));
-                shared.sum::<u64>() == self.shared
+                let shared = self.usage.iter().map(|u| u.pooled.saturating_sub(reserve.get()));
+                shared.sum::<u64>() == self.pool_used
             }
         }
     }
@@ -245,13 +247,13 @@ mod tests {
     fn one_hot_queue_pauses_at_a_ninth_of_the_pool() {
         let mut pfc = tor();
         let mut sent = 0u64;
-        while !pfc.must_pause(0) {
+        while !pfc.check_xoff(0) {
             assert!(pfc.admit(0, 1000));
             sent += 1000;
         }
         let ninth = pfc.pool / 9;
         assert!(sent.abs_diff(ninth + 4096) <= 1000, "{sent} against {ninth}");
-        assert!(!pfc.must_pause(0), "a pause is sent once");
+        assert!(!pfc.check_xoff(0), "a pause is sent once");
         // What was in flight goes to the headroom, until it is full.
         let mut late = 0;
         while pfc.admit(0, 1000) {
@@ -260,7 +262,7 @@ mod tests {
         assert_eq!(late, 37_000);
         assert!(pfc.pool_balances());
         // Headroom drains first; the neighbour goes on 3072 bytes below the threshold.
-        while !pfc.may_resume(0) {
+        while !pfc.check_xon(0) {
             assert!(pfc.of(0, 0).pooled > 0);
             pfc.release(0, 1000);
         }
@@ -282,14 +284,14 @@ mod tests {
         let charge = pfc.charge(0, 3).unwrap();
         for n in 1..=500 {
             assert!(pfc.admit(charge, 1000));
-            assert_eq!(pfc.must_pause(charge), n == 500);
+            assert_eq!(pfc.check_xoff(charge), n == 500);
         }
         for n in 1..=4 {
             pfc.release(charge, 1000);
             // 496,000 is the first below 500,000 - 3,072.
-            assert_eq!(pfc.may_resume(charge), n == 4);
+            assert_eq!(pfc.check_xon(charge), n == 4);
         }
-        assert_eq!(pfc.place(charge), (0, 3));
+        assert_eq!(pfc.ingress_queue(charge), (0, 3));
     }
 
     #[test]

@@ -6,7 +6,7 @@ use weir_units::Time;
 
 /// The most lateness that a shaper makes good: what a busy machine does to a thread now and then, and 16 full frames at 10
 /// Mbit/s. BMv2 has no bound; without one, a queue released from a long pause would send its backlog in one burst.
-pub const CATCH_UP: Time = Time::from_ms(20);
+pub const MAX_CATCH_UP: Time = Time::from_ms(20);
 
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Shaper {
@@ -24,7 +24,7 @@ impl Shaper {
     /// Sets the rate, also for the time since the last packet: a change of the rate lets none go early.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
-        self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.cost(len)));
+        self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.tx_time(len)));
     }
 
     #[inline]
@@ -43,8 +43,8 @@ impl Shaper {
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
         let mut due = now;
         if self.limits() {
-            due = self.free_at.max(since).max(now.saturating_sub(CATCH_UP));
-            self.free_at = due.saturating_add(self.rate.cost(len));
+            due = self.free_at.max(since).max(now.saturating_sub(MAX_CATCH_UP));
+            self.free_at = due.saturating_add(self.rate.tx_time(len));
         }
         self.last = Some((due, len));
     }

@@ -14,7 +14,7 @@ impl<T> TrafficManager<T> {
 
 #[derive(Clone, Debug)]
 enum Op {
-    Enqueue(Arrival),
+    Enqueue(EnqueueRequest),
     Dequeue(u16),
     SetPaused(u16, u8, bool),
 }
@@ -22,7 +22,7 @@ enum Op {
 /// One port and one priority more than there are, so that nowhere is tried too.
 fn op() -> impl Strategy<Value = Op> {
     let arrival = (0..=PORTS, 0..=PRIORITIES, 0..=PORTS, 0..=PRIORITIES, 1u32..2000);
-    let arrival = arrival.prop_map(|(ingress, ingress_priority, egress, priority, len)| Arrival {
+    let arrival = arrival.prop_map(|(ingress, ingress_priority, egress, priority, len)| EnqueueRequest {
         ingress,
         ingress_priority,
         egress,
@@ -123,7 +123,7 @@ fn check_enqueue(
     tm: &mut TrafficManager<u64>,
     model: &mut Model,
     config: &TmConfig,
-    at: Arrival,
+    at: EnqueueRequest,
     id: u64,
 ) -> Result<(), TestCaseError> {
     let before = tm.buffered().get();
@@ -205,12 +205,12 @@ proptest! {
             }
         }
         let classes = || (0..PORTS).flat_map(|port| (0..PRIORITIES).map(move |class| (port, class)));
-        let stuck: BTreeSet<_> = classes().filter(|&(port, class)| tm.is_held(port, class)).collect();
-        let foretold = tm.stays_paused(|port, class| stuck.contains(&(port, class)));
+        let stuck: BTreeSet<_> = classes().filter(|&(port, class)| tm.has_paused_backlog(port, class)).collect();
+        let foretold = tm.deadlocked_pauses(|port, class| stuck.contains(&(port, class)));
         for port in 0..PORTS {
             while tm.take(Time::ZERO, port).is_some() {}
         }
-        let left: Vec<_> = classes().filter(|&(port, class)| tm.pauses(port, class)).collect();
+        let left: Vec<_> = classes().filter(|&(port, class)| tm.is_pausing(port, class)).collect();
         prop_assert!(foretold.iter().all(|it| left.contains(it)), "{foretold:?} {left:?}");
         if !matches!(config.pfc, Some(PfcConfig { mode: PfcMode::Dynamic { .. }, .. })) {
             prop_assert_eq!(foretold, left);
@@ -229,12 +229,12 @@ fn a_packet_is_charged_to_the_class_it_came_in() {
     let pfc = Some(PfcConfig::fixed(Bytes::from_kb(5)));
     let config = TmConfig { ports, priorities: 4, weights: Vec::new(), buffer: Bytes::MAX, pfc };
     let mut tm = TrafficManager::new(&config).unwrap();
-    let at = Arrival { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
+    let at = EnqueueRequest { ingress: 0, ingress_priority: 0, egress: 1, priority: 3, len: 5_000 };
     assert!(tm.enqueue(Time::ZERO, at, ()).unwrap().pause);
-    assert!(tm.pauses(0, 0) && !tm.pauses(0, 3));
+    assert!(tm.is_pausing(0, 0) && !tm.is_pausing(0, 3));
     assert_eq!(tm.waiting(1, 3).map(|(_, charged)| charged).collect::<Vec<_>>(), [Some((0, 0))]);
     assert_eq!(tm.take(Time::ZERO, 1).unwrap().resume, Some((0, 0)));
-    assert!(!tm.pauses(0, 0));
+    assert!(!tm.is_pausing(0, 0));
 }
 
 /// Neighbours that stop only `slack` bytes after they were told to.
@@ -259,7 +259,7 @@ fn losses(ops: &[(u16, u16, bool)], slack: u64, headroom: u64) -> Drops {
                 Some(bytes) => *bytes -= u64::from(MTU),
                 None => {}
             }
-            let at = Arrival { ingress, egress, ingress_priority: 0, priority: 0, len: MTU };
+            let at = EnqueueRequest { ingress, egress, ingress_priority: 0, priority: 0, len: MTU };
             if tm.enqueue(Time::ZERO, at, ()).is_ok_and(|admitted| admitted.pause) {
                 *budget = Some(slack);
             }
@@ -289,8 +289,8 @@ fn too_little_headroom_loses_frames_and_counts_them() {
     let ops: Vec<_> = (0..400).map(|_| (0, 1, true)).collect();
     assert_eq!(losses(&ops, 9_000, 10_000), Drops::default());
     let drops = losses(&ops, 20_000, 10_000);
-    assert!(drops.of(DropReason::PfcHeadroom).packets > 0);
-    assert_eq!(drops.total(), drops.of(DropReason::PfcHeadroom));
+    assert!(drops.get(DropReason::PfcHeadroom).packets > 0);
+    assert_eq!(drops.total(), drops.get(DropReason::PfcHeadroom));
 }
 
 fn two_ports(rate: Rate) -> TrafficManager<u32> {
@@ -299,8 +299,8 @@ fn two_ports(rate: Rate) -> TrafficManager<u32> {
     TrafficManager::new(&config).unwrap()
 }
 
-fn to(egress: u16, priority: u8) -> Arrival {
-    Arrival { ingress: 2, ingress_priority: priority, egress, priority, len: 1_250 }
+fn to(egress: u16, priority: u8) -> EnqueueRequest {
+    EnqueueRequest { ingress: 2, ingress_priority: priority, egress, priority, len: 1_250 }
 }
 
 #[test]
@@ -386,11 +386,11 @@ fn levels_and_depths_are_what_a_sampler_sees() {
     let first = tm.take(Time::from_us(9), 1).unwrap();
     assert_eq!((first.item, first.enqueue_depth, first.dequeue_depth), (0, 0, 2));
     assert_eq!(first.enqueued, Time::ZERO);
-    assert_eq!(tm.port_level(1), Level { packets: 2, bytes: 2_500, peak_bytes: 5_000 });
-    assert_eq!(tm.queue_level(1, 3), Level { packets: 2, bytes: 2_500, peak_bytes: 3_750 });
+    assert_eq!(tm.port_occupancy(1), Occupancy { packets: 2, bytes: 2_500, peak_bytes: 5_000 });
+    assert_eq!(tm.queue_level(1, 3), Occupancy { packets: 2, bytes: 2_500, peak_bytes: 3_750 });
     tm.reset_peaks();
-    assert_eq!(tm.port_level(1).peak_bytes, 2_500);
-    assert_eq!(tm.port_level(7), Level::default());
+    assert_eq!(tm.port_occupancy(1).peak_bytes, 2_500);
+    assert_eq!(tm.port_occupancy(7), Occupancy::default());
 }
 
 fn weighted(weights: &[u16]) -> TrafficManager<u32> {
@@ -405,13 +405,13 @@ fn shares(tm: &mut TrafficManager<u32>, lens: &[(u8, u32)], rounds: u32) -> [u64
     let mut sent = [0; 8];
     for &(priority, len) in lens {
         for n in 0..2 {
-            tm.enqueue(Time::ZERO, Arrival { len, ..to(1, priority) }, n).unwrap();
+            tm.enqueue(Time::ZERO, EnqueueRequest { len, ..to(1, priority) }, n).unwrap();
         }
     }
     for _ in 0..rounds {
         let gone = tm.take(Time::ZERO, 1).unwrap();
         sent[usize::from(gone.priority)] += u64::from(gone.len);
-        tm.enqueue(Time::ZERO, Arrival { len: gone.len, ..to(1, gone.priority) }, 0).unwrap();
+        tm.enqueue(Time::ZERO, EnqueueRequest { len: gone.len, ..to(1, gone.priority) }, 0).unwrap();
     }
     sent
 }

@@ -5,11 +5,11 @@
 mod packet_trace;
 mod print;
 
-pub use packet_trace::{Event, PacketTrace, Value};
+pub use packet_trace::{Event, NamedValue, PacketTrace};
 
 use crate::drops::DropReason;
 use crate::packet::Packet;
-use crate::pipeline::{EgressMeta, EgressVerdict, NoTrace, Tracer, Verdict};
+use crate::pipeline::{EgressMeta, EgressVerdict, IngressVerdict, NoTrace, Tracer};
 use weir_units::Time;
 
 /// A step of a packet outside the pipeline.
@@ -28,7 +28,7 @@ pub enum Step<'a> {
         packet: &'a Packet,
     },
     /// Ingress decided.
-    Ingress(Verdict),
+    Ingress(IngressVerdict),
     /// A clone was made.
     Cloned {
         /// Its clone session.

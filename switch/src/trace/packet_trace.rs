@@ -3,13 +3,13 @@
 use super::{Step, SwitchTracer};
 use crate::drops::DropReason;
 use crate::packet::Packet;
-use crate::pipeline::{EgressMeta, EgressVerdict, EntryHandle, Tracer, Verdict};
-use crate::program::{ActionId, HeaderId, Place, Program, TableId};
+use crate::pipeline::{EgressMeta, EgressVerdict, EntryHandle, IngressVerdict, Tracer};
+use crate::program::{ActionId, HeaderId, Program, SourceLocation, TableId};
 use weir_units::Time;
 
 /// A named value, big-endian.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Value {
+pub struct NamedValue {
     /// Name of the field, key or parameter.
     pub name: String,
     /// As many bytes as its width takes.
@@ -29,7 +29,7 @@ pub enum Event {
         virtual_len: u32,
     },
     /// It begins ingress again.
-    Again,
+    Reentered,
     /// The parser entered a state.
     State(String),
     /// The parser took a header.
@@ -39,7 +39,7 @@ pub enum Event {
         /// Position of its first byte in the frame.
         offset: usize,
         /// Its fields as they arrived.
-        fields: Vec<Value>,
+        fields: Vec<NamedValue>,
     },
     /// The parser stopped with an error.
     ParserError(String),
@@ -57,13 +57,13 @@ pub enum Event {
         /// True for a table that p4c made for a block of statements; it has no key.
         hidden: bool,
         /// The values that were looked up.
-        key: Vec<Value>,
+        key: Vec<NamedValue>,
         /// The entry that matched; none on a miss.
         entry: Option<EntryHandle>,
         /// The action that follows, with its arguments.
-        action: Option<(String, Vec<Value>)>,
+        action: Option<(String, Vec<NamedValue>)>,
         /// Place in the P4 source, if it is known.
-        place: Option<Place>,
+        place: Option<SourceLocation>,
     },
     /// A condition was evaluated.
     Condition {
@@ -72,7 +72,7 @@ pub enum Event {
         /// The value of the condition.
         result: bool,
         /// Place in the P4 source, if it is known.
-        place: Option<Place>,
+        place: Option<SourceLocation>,
     },
     /// A field got another value.
     Changed {
@@ -83,14 +83,14 @@ pub enum Event {
         /// After.
         new: Vec<u8>,
         /// Place of the statement in the P4 source, if it is known.
-        place: Option<Place>,
+        place: Option<SourceLocation>,
     },
     /// The program logged a message.
     Log(String),
     /// An `assert` or `assume` did not hold.
     AssertionFailed(String),
     /// Ingress decided.
-    Ingress(Verdict),
+    Ingress(IngressVerdict),
     /// A clone was made for a session.
     Cloned(u16),
     /// It, or a copy of it, came to a queue.
@@ -154,19 +154,19 @@ impl PacketTrace {
         &self.events
     }
 
-    fn see(&mut self, packet: &Packet) -> (Vec<u8>, u32) {
+    fn snapshot(&mut self, packet: &Packet) -> (Vec<u8>, u32) {
         self.frame = packet.to_vec();
         (packet.bytes().to_vec(), packet.virtual_len())
     }
 }
 
-fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<Value> {
+fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<NamedValue> {
     let names = names.map(str::to_owned);
-    names.zip(values).map(|(name, bytes)| Value { name, bytes: bytes.clone() }).collect()
+    names.zip(values).map(|(name, bytes)| NamedValue { name, bytes: bytes.clone() }).collect()
 }
 
 /// Returns the fields of a header in `bytes`, which are exactly the header.
-fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
+fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> {
     let layout = header_fields(program, header);
     let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
     let varying = (bytes.len() * 8).saturating_sub(fixed);
@@ -175,7 +175,7 @@ fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<Value> {
         let len = bits.map_or(varying, |bits| bits as usize);
         let value = slice_bits(bytes, at, len);
         at += len;
-        Value { name: name.to_owned(), bytes: value }
+        NamedValue { name: name.to_owned(), bytes: value }
     });
     fields.collect()
 }
@@ -200,7 +200,7 @@ fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
 }
 
 impl Tracer for PacketTrace {
-    fn state(&mut self, _: &Program, state: &str) {
+    fn parser_state(&mut self, _: &Program, state: &str) {
         self.action = None;
         self.events.push(Event::State(state.to_owned()));
     }
@@ -263,12 +263,12 @@ impl SwitchTracer for PacketTrace {
     fn step(&mut self, step: Step<'_>) {
         let event = match step {
             Step::Arrived { port, packet } => {
-                let (bytes, virtual_len) = self.see(packet);
+                let (bytes, virtual_len) = self.snapshot(packet);
                 Event::Arrived { port, bytes, virtual_len }
             }
             Step::Again { packet } => {
-                self.see(packet);
-                Event::Again
+                self.snapshot(packet);
+                Event::Reentered
             }
             Step::Ingress(verdict) => Event::Ingress(verdict),
             Step::Cloned { session } => Event::Cloned(session),

@@ -1,8 +1,8 @@
 //! A trace as text: one line for each thing that happened, indented below what it belongs to.
 
-use super::packet_trace::{Event, PacketTrace, Value};
-use crate::pipeline::{EgressVerdict, Verdict};
-use crate::program::Place;
+use super::packet_trace::{Event, NamedValue, PacketTrace};
+use crate::pipeline::{EgressVerdict, IngressVerdict};
+use crate::program::SourceLocation;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
@@ -30,19 +30,19 @@ fn value(name: &str, bytes: &[u8]) -> String {
     }
 }
 
-fn list(values: &[Value], between: &str) -> String {
+fn list(values: &[NamedValue], between: &str) -> String {
     let values: Vec<String> =
         values.iter().map(|it| format!("{}={}", it.name, value(&it.name, &it.bytes))).collect();
     values.join(between)
 }
 
 /// Returns the file and line of a part whose text is known.
-fn line(place: &Option<Place>) -> String {
+fn line(place: &Option<SourceLocation>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {}:{}", place.file, place.line))
 }
 
 /// Returns a place in the P4 source, behind what happened.
-fn at(place: &Option<Place>) -> String {
+fn at(place: &Option<SourceLocation>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {place}"))
 }
 
@@ -70,7 +70,7 @@ impl fmt::Display for Event {
                 writeln!(f, "arrives at port {port}: {}", count(len, "byte"))?;
                 write_bytes(f, bytes, *virtual_len)
             }
-            Event::Again => writeln!(f, "begins ingress again"),
+            Event::Reentered => writeln!(f, "begins ingress again"),
             Event::State(state) => writeln!(f, "  parser state {state}"),
             Event::Extracted { header, offset, fields } => {
                 writeln!(f, "    {header} at byte {offset}: {}", list(fields, " "))
@@ -104,14 +104,14 @@ impl fmt::Display for Event {
             Event::Log(message) => writeln!(f, "    log: {message}"),
             Event::AssertionFailed(action) => writeln!(f, "    an assertion failed in {action}"),
             Event::Ingress(verdict) => match verdict {
-                Verdict::Drop => writeln!(f, "ingress drops it"),
-                Verdict::Unicast { port, priority } => {
+                IngressVerdict::Drop => writeln!(f, "ingress drops it"),
+                IngressVerdict::Unicast { port, priority } => {
                     writeln!(f, "ingress sends it to port {port} with priority {priority}")
                 }
-                Verdict::Multicast { group, priority } => {
+                IngressVerdict::Multicast { group, priority } => {
                     writeln!(f, "ingress sends it to multicast group {group} with priority {priority}")
                 }
-                Verdict::Resubmit => writeln!(f, "ingress resubmits it"),
+                IngressVerdict::Resubmit => writeln!(f, "ingress resubmits it"),
             },
             Event::Cloned(session) => writeln!(f, "a clone goes to session {session}"),
             Event::Queued { port, priority, instance, depth } => {

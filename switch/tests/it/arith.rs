@@ -2,7 +2,7 @@
 
 use crate::one_packet::{pipeline, send};
 use proptest::prelude::*;
-use weir_switch::pipeline::Effects;
+use weir_switch::pipeline::SideEffects;
 
 /// Values at the edges are the likely mistakes.
 fn edgy<T: Copy + std::fmt::Debug + 'static>(edges: &'static [T], any: BoxedStrategy<T>) -> BoxedStrategy<T> {
@@ -59,7 +59,7 @@ proptest! {
         expected.extend((if odd == 3 { c } else { d }).to_be_bytes());
         expected.push((odd + shift) & 7);
 
-        let sent = send(&mut pipeline("arith"), &given, &mut Effects::default());
+        let sent = send(&mut pipeline("arith"), &given, &mut SideEffects::default());
         prop_assert_eq!(sent, Some(expected));
     }
 }

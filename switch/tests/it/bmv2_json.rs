@@ -1,7 +1,9 @@
 //! Forms of BMv2's JSON that p4c writes seldom, or wrote in the past: what they mean is what BMv2 makes of them.
 
 use serde_json::{Value, json};
-use weir_switch::pipeline::{ActionCall, Effects, EgressMeta, EgressVerdict, IngressMeta, KeyMatch, Verdict};
+use weir_switch::pipeline::{
+    ActionCall, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, KeyMatch, SideEffects,
+};
 use weir_switch::{Packet, Pipeline, Program};
 
 /// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
@@ -59,8 +61,8 @@ fn pipeline(program: &Value) -> Pipeline {
 const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
 
 /// Returns ingress's verdict on a frame `01 02` that arrives at port 3.
-fn verdict(program: &Value) -> Verdict {
-    pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut Effects::default())
+fn verdict(program: &Value) -> IngressVerdict {
+    pipeline(program).ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut SideEffects::default())
 }
 
 /// Adds fields to the standard metadata, each with the name that simple_switch knows it by, if it is another one.
@@ -95,8 +97,8 @@ fn clone_at_egress() -> Value {
     json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
 
-fn unicast(port: u16) -> Verdict {
-    Verdict::Unicast { port, priority: 0 }
+fn unicast(port: u16) -> IngressVerdict {
+    IngressVerdict::Unicast { port, priority: 0 }
 }
 
 const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
@@ -119,17 +121,17 @@ fn mark_to_drop_marks_the_header_it_is_given() {
         }
         verdict(&calling(json!(primitives)))
     };
-    assert_eq!(copied(true), Verdict::Drop);
-    assert_eq!(copied(false), Verdict::Multicast { group: 7, priority: 0 }, "only the copy is marked");
+    assert_eq!(copied(true), IngressVerdict::Drop);
+    assert_eq!(copied(false), IngressVerdict::Multicast { group: 7, priority: 0 }, "only the copy is marked");
     let whole = |to: &str, from: &str| {
         let parameters = [to, from].map(|header| json!({"type": "header", "value": header}));
         json!({"op": "assign_header", "parameters": parameters})
     };
     let (there, back) = (whole("copy", "standard_metadata"), whole("standard_metadata", "copy"));
     let primitives = json!([assign(SPEC, number(2)), there, mark_to_drop("copy"), back]);
-    assert_eq!(verdict(&calling(primitives)), Verdict::Drop, "copied as a whole");
+    assert_eq!(verdict(&calling(primitives)), IngressVerdict::Drop, "copied as a whole");
     let marked = |header| json!([assign(SPEC, number(2)), assign(GROUP, number(7)), mark_to_drop(header)]);
-    assert_eq!(verdict(&calling(marked("standard_metadata"))), Verdict::Drop);
+    assert_eq!(verdict(&calling(marked("standard_metadata"))), IngressVerdict::Drop);
 
     // A copy that a parser marks.
     let mut program = calling(json!([assign(SPEC, number(2))]));
@@ -138,11 +140,11 @@ fn mark_to_drop_marks_the_header_it_is_given() {
     operations.as_array_mut().unwrap().push(call);
     assert_eq!(verdict(&program), unicast(2));
     program["actions"][0]["primitives"] = json!([assign(SPEC, field("copy", "egress_spec"))]);
-    assert_eq!(verdict(&program), Verdict::Drop);
+    assert_eq!(verdict(&program), IngressVerdict::Drop);
 
     // P4_14's primitive has no parameter.
     let drop = json!([assign(SPEC, number(2)), {"op": "drop", "parameters": []}]);
-    assert_eq!(verdict(&calling(drop)), Verdict::Drop);
+    assert_eq!(verdict(&calling(drop)), IngressVerdict::Drop);
     let error = Program::from_json(&calling(json!([mark_to_drop("h")])).to_string()).unwrap_err().to_string();
     assert_eq!(
         error,
@@ -162,7 +164,7 @@ fn standard_fields_that_a_program_lacks_are_0() {
     program["field_aliases"] = json!([]);
     assert_eq!(verdict(&program), unicast(2), "without a multicast group");
     let mut pipeline = pipeline(&program);
-    let (mut packet, mut fx) = (Packet::from_bytes(&[1, 2]), Effects::default());
+    let (mut packet, mut fx) = (Packet::from_bytes(&[1, 2]), SideEffects::default());
     for now in [ARRIVAL.now, u64::MAX] {
         assert_eq!(pipeline.ingress(&mut packet, IngressMeta { now, ..ARRIVAL }, &mut fx), unicast(2));
         let meta = EgressMeta { port: 2, qid: 3, rid: 0xffff, now, ..EgressMeta::default() };
@@ -179,7 +181,7 @@ fn queueing_metadata_is_there_as_a_whole_or_not_at_all() {
         let last = field("standard_metadata", "enq_qdepth");
         program["actions"][1]["primitives"] = json!([assign(["h", "arg"], last)]);
         let (mut pipeline, mut packet) = (pipeline(&program), Packet::from_bytes(&[1, 2]));
-        let mut fx = Effects::default();
+        let mut fx = SideEffects::default();
         pipeline.ingress(&mut packet, ARRIVAL, &mut fx);
         let meta = EgressMeta { port: 2, enq_qdepth: 5, ..EgressMeta::default() };
         assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
@@ -214,8 +216,8 @@ fn with_table(with: Value) -> Value {
     program
 }
 
-fn ingress(pipeline: &mut Pipeline) -> Verdict {
-    pipeline.ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut Effects::default())
+fn ingress(pipeline: &mut Pipeline) -> IngressVerdict {
+    pipeline.ingress(&mut Packet::from_bytes(&[1, 2]), ARRIVAL, &mut SideEffects::default())
 }
 
 const KEY: [u8; 1] = [1];
@@ -305,7 +307,7 @@ fn a_value_set_may_serve_keys_of_different_parts() {
     let mut pipeline = pipeline(&program);
     let found = |pipeline: &mut Pipeline| {
         let mut packet = Packet::from_bytes(&[0, 0x25, 0x31]);
-        pipeline.ingress(&mut packet, ARRIVAL, &mut Effects::default()) != unicast(0)
+        pipeline.ingress(&mut packet, ARRIVAL, &mut SideEffects::default()) != unicast(0)
     };
     assert!(!found(&mut pipeline));
     pipeline.value_set_insert("set", &[0x25]).unwrap();
@@ -330,9 +332,9 @@ fn copies_of_a_truncated_packet_are_whole() {
         let mut program = calling(json!(ingress));
         program["actions"][1]["primitives"] = json!(egress);
         program["field_lists"] = json!([{"name": "list", "id": 1, "elements": []}]);
-        let (mut pipeline, mut fx) = (pipeline(&program), Effects::default());
+        let (mut pipeline, mut fx) = (pipeline(&program), SideEffects::default());
         let mut packet = Packet::from_bytes(&FRAME);
-        if pipeline.ingress(&mut packet, ARRIVAL, &mut fx) == Verdict::Resubmit {
+        if pipeline.ingress(&mut packet, ARRIVAL, &mut fx) == IngressVerdict::Resubmit {
             return vec![packet.len()];
         }
         pipeline.egress(&mut packet, egress_meta, &mut fx);
@@ -386,7 +388,7 @@ fn a_hash_covers_variable_fields_of_a_tuple() {
     let mut pipeline = pipeline(&program);
     for data in [&[][..], &[0x11], &[0x11, 0x22, 0x44], &[1, 2, 3, 4, 5, 6, 7, 8]] {
         let frame = [&[0x80, data.len() as u8, data.len() as u8][..], data, &[0xee, 9]].concat();
-        let (mut packet, mut fx) = (Packet::from_bytes(&frame), Effects::default());
+        let (mut packet, mut fx) = (Packet::from_bytes(&frame), SideEffects::default());
         // Of the 16-bit words the lower bytes, which are those at odd places.
         let port = data.iter().step_by(2).fold(0, |xor, byte| xor ^ u16::from(*byte));
         assert_eq!(pipeline.ingress(&mut packet, ARRIVAL, &mut fx), unicast(port), "{data:02x?}");

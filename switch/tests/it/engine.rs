@@ -61,8 +61,8 @@ fn send(switch: &mut Switch, out: &mut Seen, op: u8, arg: u8) {
 fn replication_is_that_of_simple_switch() {
     let outcome = stf::run(program(), include_str!("../programs/replicate.stf"), "replicate.stf").unwrap();
     assert!(outcome.passed(), "{outcome}");
-    assert!(outcome.counters.balance());
-    let dropped = |reason| outcome.counters.dropped.of(reason).packets;
+    assert!(outcome.counters.is_balanced());
+    let dropped = |reason| outcome.counters.dropped.get(reason).packets;
     assert_eq!(dropped(DropReason::NoReplicas), 2);
     assert_eq!((dropped(DropReason::IngressDrop), dropped(DropReason::EgressDrop)), (1, 1));
     assert_eq!(dropped(DropReason::TailDrop), 1);
@@ -76,9 +76,9 @@ fn packets_without_a_destination_are_dropped_with_a_reason() {
     send(&mut switch, &mut out, PRIORITY, 4);
     send(&mut switch, &mut out, MULTICAST, 9);
     for reason in [DropReason::NoSuchPort, DropReason::NoSuchPriority, DropReason::NoReplicas] {
-        assert_eq!(switch.drops().of(reason).packets, 1, "{}", reason.name());
+        assert_eq!(switch.drops().get(reason).packets, 1, "{}", reason.name());
     }
-    assert!(switch.counters().balance() && out.ready.is_empty());
+    assert!(switch.counters().is_balanced() && out.ready.is_empty());
     assert!(switch.transmit(Time::ZERO, 9, &mut out).is_none());
 }
 
@@ -98,16 +98,16 @@ fn the_cpu_port_is_a_port() {
 fn endless_programs_end() {
     let (mut switch, mut out) = (switch(SwitchConfig::new([1, 2])), Seen::default());
     send(&mut switch, &mut out, RESUBMIT, 255);
-    assert_eq!(switch.drops().of(DropReason::ResubmitLimit).packets, 1);
+    assert_eq!(switch.drops().get(DropReason::ResubmitLimit).packets, 1);
     send(&mut switch, &mut out, RECIRCULATE, 255);
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
-    assert_eq!(switch.drops().of(DropReason::RecirculateLimit).packets, 1);
+    assert_eq!(switch.drops().get(DropReason::RecirculateLimit).packets, 1);
     let storm = CloneSession { replicas: vec![Replica { port: 1, instance: 0 }], ..CloneSession::default() };
     switch.set_clone_session(5, storm).unwrap();
     send(&mut switch, &mut out, CLONE_STORM, 5);
     assert!(switch.transmit(Time::ZERO, 1, &mut out).is_none());
-    assert_eq!(switch.drops().of(DropReason::RecirculateLimit).packets, 2);
-    assert!(switch.counters().balance());
+    assert_eq!(switch.drops().get(DropReason::RecirculateLimit).packets, 2);
+    assert!(switch.counters().is_balanced());
 }
 
 #[test]
@@ -165,7 +165,7 @@ fn pause_frames_go_both_ways() {
         assert_eq!(out.pauses.len(), if left >= 2 { 1 } else { 2 });
     }
     assert_eq!(out.pauses[1], (2, 3, false));
-    assert!(switch.counters().balance());
+    assert!(switch.counters().is_balanced());
     assert_eq!(switch.counters().queued, 0);
 }
 
@@ -250,7 +250,7 @@ proptest! {
                 _ => drop(switch.set_paused(port, bytes.first().copied().unwrap_or(0) % 8, bytes.len() % 2 == 0)),
             }
             let counters = switch.counters();
-            prop_assert!(counters.balance(), "{:?}", counters);
+            prop_assert!(counters.is_balanced(), "{:?}", counters);
             prop_assert_eq!(counters.sent, in_hand);
             prop_assert_eq!(switch.queues().audit(), Ok(()));
         }

@@ -5,8 +5,8 @@ use std::sync::Arc;
 use weir_switch::program::Engine;
 use weir_switch::{Program, stf};
 
-fn files(folder: &Path, kind: &str) -> Vec<PathBuf> {
-    let entries = std::fs::read_dir(folder).into_iter().flatten().flatten();
+fn files(dir: &Path, kind: &str) -> Vec<PathBuf> {
+    let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
     let paths = entries.map(|entry| entry.path());
     let mut paths: Vec<_> =
         paths.filter(|path| path.extension().is_some_and(|found| found == kind)).collect();

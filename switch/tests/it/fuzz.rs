@@ -5,7 +5,7 @@ use proptest::prelude::*;
 use serde_json::Value;
 use std::path::Path;
 use std::sync::{Arc, LazyLock};
-use weir_switch::pipeline::{ActionCall, Effects, KeyMatch};
+use weir_switch::pipeline::{ActionCall, KeyMatch, SideEffects};
 use weir_switch::program::{Engine, MatchKind};
 use weir_switch::{PacketPool, Pipeline, Program};
 
@@ -70,7 +70,7 @@ fn frame() -> impl Strategy<Value = Vec<u8>> {
 }
 
 fn run_frames(program: &Arc<Program>, seed: u64, frames: &[Vec<u8>], virtual_len: u32) {
-    let (mut pipeline, mut fx) = (Pipeline::new(program.clone(), seed), Effects::default());
+    let (mut pipeline, mut fx) = (Pipeline::new(program.clone(), seed), SideEffects::default());
     fill(&mut pipeline, seed);
     let mut pool = PacketPool::new();
     for bytes in frames {

@@ -1,11 +1,11 @@
 //! Parsing and building headers: stacks, unions, variable fields, lookahead, errors, checksums.
 
 use crate::one_packet::{pipeline, run, send};
-use weir_switch::pipeline::Effects;
+use weir_switch::pipeline::SideEffects;
 use weir_switch::{Packet, PacketPool};
 
 fn go(frame: &[u8]) -> Vec<u8> {
-    send(&mut pipeline("headers"), frame, &mut Effects::default()).expect("nothing drops here")
+    send(&mut pipeline("headers"), frame, &mut SideEffects::default()).expect("nothing drops here")
 }
 
 fn label(number: u32, bottom: bool, ttl: u8) -> [u8; 4] {
@@ -134,10 +134,10 @@ fn fields_that_straddle() {
     // The same through a value set.
     let mut pipeline = pipeline("headers");
     let given = [&[0x40, 0][..], &pack(1, 1)].concat();
-    assert_eq!(send(&mut pipeline, &given, &mut Effects::default()).unwrap(), given);
+    assert_eq!(send(&mut pipeline, &given, &mut SideEffects::default()).unwrap(), given);
     pipeline.value_set_insert("special", &[0x40]).unwrap();
     let expected = [&[0x40, 0][..], &pack(2, 2)].concat();
-    assert_eq!(send(&mut pipeline, &given, &mut Effects::default()).unwrap(), expected);
+    assert_eq!(send(&mut pipeline, &given, &mut SideEffects::default()).unwrap(), expected);
 }
 
 #[test]
@@ -145,7 +145,7 @@ fn headers_reach_into_the_virtual_tail() {
     let (mut pipeline, mut packet) = (pipeline("headers"), PacketPool::new().get());
     packet.set_bytes(&[6, 0, 0xff]);
     packet.set_virtual_len(100);
-    let sent = run(&mut pipeline, &mut packet, &mut Effects::default()).unwrap();
+    let sent = run(&mut pipeline, &mut packet, &mut SideEffects::default()).unwrap();
     assert_eq!((sent.len(), packet.len()), (103, 103));
     let plain = [&[6, 0, 0xff][..], &[0; 100]].concat();
     assert_eq!(sent, go(&plain));

@@ -6,7 +6,7 @@ use p4runtime::p4info::Index;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_controller::hash::{FiveTuple, UDP};
-use weir_controller::routes::{Method, routes};
+use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::{CPU_PORT, HostIx, LinkIx, Node, Topology, build};
 use weir_controller::{Path, PlanOptions, Routes, plan};
 use weir_switch::control::Control;
@@ -37,7 +37,7 @@ struct Fabric {
 }
 
 impl Fabric {
-    fn new(topology: &str, method: Method, program: (&str, &str)) -> Fabric {
+    fn new(topology: &str, method: RoutingMethod, program: (&str, &str)) -> Fabric {
         let topology = build(&serde_yaml::from_str(topology).unwrap()).unwrap();
         let routes = routes(&topology, method).unwrap();
         let (json, p4info) =
@@ -69,7 +69,7 @@ impl Fabric {
             let ports: Vec<u16> = out.0.iter().copied().collect();
             let [ready] = ports[..] else { panic!("{ports:?} of {}", self.topology.switch(at).name) };
             let sent = switch.transmit(self.now, ready, &mut out).expect("a frame");
-            assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.counters().balance());
+            assert!(switch.transmit(self.now, ready, &mut out).is_none() && switch.counters().is_balanced());
             frame = sent.bytes().to_vec();
             let (link, peer) = self.topology.peer(at, ready).expect("a link");
             links.push(link);
@@ -147,7 +147,7 @@ fn packet(tuple: FiveTuple, kind: u8, flags: u8) -> Vec<u8> {
 }
 
 /// Every pair of hosts over several flows; how many different paths were seen in all.
-fn all_pairs(topology: &str, method: Method, program: (&str, &str), flows: u16) -> usize {
+fn all_pairs(topology: &str, method: RoutingMethod, program: (&str, &str), flows: u16) -> usize {
     let mut fabric = Fabric::new(topology, method, program);
     let mut seen = std::collections::BTreeSet::new();
     let hosts: Vec<HostIx> = fabric.topology.host_ixs().collect();
@@ -174,15 +174,15 @@ const PARALLEL: &str = "{kind: custom, hosts: [h1, h2], switches: [s1, s2, s3, s
 
 #[test]
 fn a_dumbbell_has_one_path_a_pair() {
-    assert_eq!(all_pairs(DUMBBELL, Method::Auto, HPCC, 3), 4 * 3);
-    assert_eq!(all_pairs(DUMBBELL, Method::Auto, FNCC, 3), 4 * 3);
+    assert_eq!(all_pairs(DUMBBELL, RoutingMethod::Auto, HPCC, 3), 4 * 3);
+    assert_eq!(all_pairs(DUMBBELL, RoutingMethod::Auto, FNCC, 3), 4 * 3);
 }
 
 #[test]
 fn leaf_spine_spreads_symmetrically() {
     for program in [HPCC, FNCC] {
         // 6 pairs in a rack with one path, 24 across with up to 4: nearly all are used.
-        assert!(all_pairs(LEAF_SPINE, Method::Auto, program, 16) > 6 + 24 * 3);
+        assert!(all_pairs(LEAF_SPINE, RoutingMethod::Auto, program, 16) > 6 + 24 * 3);
     }
 }
 
@@ -190,21 +190,21 @@ fn leaf_spine_spreads_symmetrically() {
 fn fat_tree_spreads_symmetrically() {
     for program in [HPCC, FNCC] {
         // 16 pairs in a rack, 32 in a pod with 2 paths, 192 across with 4.
-        assert!(all_pairs(FAT_TREE, Method::Auto, program, 12) > 16 + 32 + 192 * 3);
+        assert!(all_pairs(FAT_TREE, RoutingMethod::Auto, program, 12) > 16 + 32 + 192 * 3);
     }
 }
 
 #[test]
 fn trees_are_symmetric_on_a_ring_and_on_a_fat_tree() {
     for program in [HPCC, FNCC] {
-        assert!(all_pairs(RING, Method::Auto, program, 16) > 30 + 20);
-        assert!(all_pairs(FAT_TREE, Method::Trees, program, 8) > 16 + 32 + 192 * 2);
+        assert!(all_pairs(RING, RoutingMethod::Auto, program, 16) > 30 + 20);
+        assert!(all_pairs(FAT_TREE, RoutingMethod::Trees, program, 8) > 16 + 32 + 192 * 2);
     }
 }
 
 #[test]
 fn parallel_links_are_all_used() {
     for program in [HPCC, FNCC] {
-        assert_eq!(all_pairs(PARALLEL, Method::Ecmp, program, 64), 2 * 4);
+        assert_eq!(all_pairs(PARALLEL, RoutingMethod::Ecmp, program, 64), 2 * 4);
     }
 }

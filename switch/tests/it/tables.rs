@@ -2,8 +2,8 @@
 
 use crate::one_packet::{pipeline, program, run, send};
 use weir_switch::pipeline::{
-    ActionCall, CounterValue, Digest, Effects, EgressMeta, EgressVerdict, EntryHandle, IngressMeta, KeyMatch,
-    MeterRates, Verdict,
+    ActionCall, CounterValue, Digest, EgressMeta, EgressVerdict, EntryHandle, IngressMeta, IngressVerdict,
+    KeyMatch, MeterRates, SideEffects,
 };
 use weir_switch::{Packet, Pipeline};
 
@@ -42,7 +42,7 @@ impl Key {
 }
 
 fn go(pipeline: &mut Pipeline, key: Key) -> Option<Key> {
-    send(pipeline, &key.bytes(), &mut Effects::default()).map(|bytes| Key::read(&bytes))
+    send(pipeline, &key.bytes(), &mut SideEffects::default()).map(|bytes| Key::read(&bytes))
 }
 
 fn result(value: u16) -> ActionCall {
@@ -311,7 +311,7 @@ fn idle_entries_time_out() {
 
 #[test]
 fn digest_and_random_and_hash() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), Effects::default());
+    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
     let key = Key { what: 11, addr: 0x0a00_0001, port: 0x1ff, ..Key::default() };
     send(&mut pipeline, &key.bytes(), &mut fx).unwrap();
     let digest = Digest { list: "learned_t".into(), values: vec![vec![10, 0, 0, 1], vec![1, 0xff]] };
@@ -335,13 +335,16 @@ fn digest_and_random_and_hash() {
 
 #[test]
 fn resubmit_and_recirculate_keep_their_list() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), Effects::default());
+    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
     let frame = Key { what: 12, port: 0x66, ..Key::default() }.bytes();
     let mut packet = Packet::from_bytes(&frame);
     let meta = IngressMeta { port: 3, now: 5 };
-    assert_eq!(pipeline.ingress(&mut packet, meta, &mut fx), Verdict::Resubmit);
+    assert_eq!(pipeline.ingress(&mut packet, meta, &mut fx), IngressVerdict::Resubmit);
     assert_eq!(packet.bytes(), frame, "it comes in again as it was");
-    assert_eq!(pipeline.ingress(&mut packet, meta, &mut fx), Verdict::Unicast { port: 1, priority: 0 });
+    assert_eq!(
+        pipeline.ingress(&mut packet, meta, &mut fx),
+        IngressVerdict::Unicast { port: 1, priority: 0 }
+    );
     assert_eq!(pipeline.egress(&mut packet, EgressMeta::default(), &mut fx), EgressVerdict::Send);
     const RESUBMITTED: u16 = 6;
     assert_eq!(Key::read(packet.bytes()).result, RESUBMITTED);
@@ -356,7 +359,7 @@ fn resubmit_and_recirculate_keep_their_list() {
 
 #[test]
 fn clones() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), Effects::default());
+    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
     let key = Key { what: 13, port: 0x99, ..Key::default() };
     let sent = Key::read(&send(&mut pipeline, &key.bytes(), &mut fx).unwrap());
     assert_eq!(sent.result, 0xbad);
@@ -377,22 +380,22 @@ fn clones() {
 
 #[test]
 fn drop_multicast_truncate_exit_priority() {
-    let (mut pipeline, mut fx) = (pipeline("tables"), Effects::default());
+    let (mut pipeline, mut fx) = (pipeline("tables"), SideEffects::default());
     let mut verdict = |key: Key| {
         let mut packet = Packet::from_bytes(&key.bytes());
         pipeline.ingress(&mut packet, IngressMeta { port: 3, now: 5 }, &mut fx)
     };
     let key = Key { what: 14, port: 4, ..Key::default() };
-    assert_eq!(verdict(key), Verdict::Multicast { group: 4, priority: 0 });
-    assert_eq!(verdict(Key { small: 1, ..key }), Verdict::Drop, "a drop takes the group back");
-    assert_eq!(verdict(Key { what: 19, ..key }), Verdict::Unicast { port: 1, priority: 5 });
-    assert_eq!(verdict(Key { what: 19, small: 1, ..key }), Verdict::Unicast { port: 1, priority: 5 });
+    assert_eq!(verdict(key), IngressVerdict::Multicast { group: 4, priority: 0 });
+    assert_eq!(verdict(Key { small: 1, ..key }), IngressVerdict::Drop, "a drop takes the group back");
+    assert_eq!(verdict(Key { what: 19, ..key }), IngressVerdict::Unicast { port: 1, priority: 5 });
+    assert_eq!(verdict(Key { what: 19, small: 1, ..key }), IngressVerdict::Unicast { port: 1, priority: 5 });
     assert_eq!(pipeline.failed_assertions(), 1);
 
     assert_eq!(go(&mut pipeline, Key { what: 17, small: 1, ..Key::default() }).unwrap().result, 1);
     assert_eq!(go(&mut pipeline, Key { what: 17, small: 2, ..Key::default() }).unwrap().result, 2);
     let frame = Key { what: 18, ..Key::default() }.bytes();
-    assert_eq!(send(&mut pipeline, &frame, &mut Effects::default()).unwrap(), frame[..10]);
+    assert_eq!(send(&mut pipeline, &frame, &mut SideEffects::default()).unwrap(), frame[..10]);
     assert_eq!(go(&mut pipeline, Key { what: 22, ..Key::default() }), None);
     let seen = go(&mut pipeline, Key { what: 23, ..Key::default() }).unwrap();
     assert_eq!((seen.port, seen.addr, seen.small, seen.result), (26, 7, 9, 0x1234));

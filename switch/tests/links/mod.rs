@@ -2,7 +2,7 @@
 
 use super::lab::frames::udp;
 use super::lab::{Lab, wait_for};
-use super::{Nic, PATIENCE, hpcc};
+use super::{Nic, TIMEOUT, hpcc};
 use std::collections::BTreeMap;
 use std::time::{Duration, SystemTime};
 use weir_switch::driver::{Dataplane, DataplaneConfig, EmulatedLink, LinkEmulator};
@@ -47,7 +47,7 @@ fn frames_arrive_at_the_time_that_the_link_computes() {
         let sent = wall();
         h1.send(&frame);
         let mut came = Vec::new();
-        wait_for(PATIENCE, || h2.ring.receive(1, |frame| came.push(frame.received)) == 1);
+        wait_for(TIMEOUT, || h2.ring.receive(1, |frame| came.push(frame.received)) == 1);
         errors.push((came[0] - sent).as_micros() as i64 - takes.as_micros() as i64);
     }
     errors.sort_unstable();
@@ -82,7 +82,7 @@ fn a_link_keeps_to_its_rate_and_its_queue() {
             *last = frame.received - began;
         });
     };
-    wait_for(PATIENCE, || {
+    wait_for(TIMEOUT, || {
         take(&mut h2, &mut count, &mut first, &mut last);
         count >= 80
     });
@@ -91,7 +91,7 @@ fn a_link_keeps_to_its_rate_and_its_queue() {
     // Frames of the queue may have been sent while the burst was read. Then more than 80 fit, and some have not arrived yet.
     let handle = emulator.handle();
     let stats = || handle.stats().wait().unwrap();
-    wait_for(PATIENCE, || {
+    wait_for(TIMEOUT, || {
         let counters = &stats().links[0].directions[0].counters;
         counters.delivered.packets + counters.dropped(LinkDrop::QueueFull) == 100
     });
@@ -117,10 +117,10 @@ fn a_link_changes_while_it_runs() {
         let stats = handle.stats().wait().unwrap();
         stats.links[0].directions[0].counters.dropped(reason)
     };
-    wait_for(PATIENCE, || drops(LinkDrop::Down) == 3);
+    wait_for(TIMEOUT, || drops(LinkDrop::Down) == 3);
     assert!(change("up=true,loss=100%"));
     h1.send(&vec![udp(1, 2, 100); 2]);
-    wait_for(PATIENCE, || drops(LinkDrop::Loss) == 2);
+    wait_for(TIMEOUT, || drops(LinkDrop::Loss) == 2);
     assert!(change("loss=0,duplicate=1"));
     h1.send(&[udp(1, 2, 100)]);
     assert_eq!(h2.receive(2), vec![udp(1, 2, 100); 2]);
@@ -152,7 +152,7 @@ fn the_queue_of_a_paced_port_is_in_the_switch() {
     let began = wall();
     h1.send(&(0..100).map(|_| udp(1, 2, 1250)).collect::<Vec<_>>());
     let handle = dataplane.handle();
-    wait_for(PATIENCE, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
+    wait_for(TIMEOUT, || handle.with(|switch, _| switch.counters().received).unwrap() == 100);
     let queued = handle.with(|switch, _| switch.queue_packets(2)).unwrap();
     assert!(queued > 50, "the queue is in the switch: {queued}");
     h2.receive(100);

@@ -7,10 +7,10 @@ mod scaling;
 
 use super::{memory_bytes, read};
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use comfy_table::{CellAlignment, Table, presets};
 use programs::Cost;
-use recorded::{Recorded, change};
+use recorded::{Baseline, change};
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
@@ -50,7 +50,7 @@ pub struct Args {
     against: Option<PathBuf>,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// The experiment that is measured: the one everybody runs first.
@@ -82,7 +82,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.counted {
         return counted::run(console);
     }
-    let before = args.against.as_deref().map(Recorded::read).transpose()?;
+    let before = args.against.as_deref().map(Baseline::read).transpose()?;
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
@@ -131,7 +131,7 @@ fn print(
     speeds: &[Speed],
     costs: &[Cost],
     memory: Option<u64>,
-    before: Option<&Recorded>,
+    before: Option<&Baseline>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let out = &mut console.out;
@@ -201,7 +201,7 @@ fn print_json(
     speeds: &[Speed],
     costs: &[Cost],
     memory: Option<u64>,
-    before: Option<&Recorded>,
+    before: Option<&Baseline>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let speeds = speeds.iter().map(|it| {
@@ -222,7 +222,7 @@ fn print_json(
         "programs": costs.collect::<Vec<_>>(),
         "peak_memory_bytes": memory,
     });
-    console.answer(&all)
+    console.print_json(&all)
 }
 
 /// Adds the ratio to what was recorded before.

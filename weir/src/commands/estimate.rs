@@ -13,16 +13,16 @@ use weir_experiment::{Observer, Progress};
 use weir_units::{Bytes, Time};
 
 /// Flows that are listed. Of longer experiments the rest is taken to be like these.
-const LISTED: usize = 500_000;
+const MAX_LISTED_FLOWS: usize = 500_000;
 /// The first scheme runs this long, to see how fast this machine is.
-const TRIAL: Duration = Duration::from_millis(50);
+const TRIAL_DURATION: Duration = Duration::from_millis(50);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
 const HEADERS: u64 = 90;
 /// Size of a finished flow in the results, and of a sample of a port or a flow, in bytes.
 const FLOW_BYTES: f64 = 200.0;
 const SAMPLE_BYTES: f64 = 16.0;
 /// The share of its link that a flow without a size gets where none shares it.
-const BUSY: f64 = 0.95;
+const BUSY_UTILISATION: f64 = 0.95;
 
 /// The expected cost of a run.
 #[derive(Clone, Copy, Debug)]
@@ -49,7 +49,7 @@ impl Estimate {
             return Estimate { packet_hops: 0.0, at_most: true, time: None, memory: None };
         };
         // Flows that start because others end keep their hosts' links busy.
-        let listed = experiment.first_flows(LISTED);
+        let listed = experiment.first_flows(MAX_LISTED_FLOWS);
         let (one, flows) = match &listed {
             Ok((flows, until)) => {
                 let part =
@@ -63,14 +63,14 @@ impl Estimate {
             }
         };
         let before = memory_bytes("VmRSS:");
-        let mut trial = Trial { began: None, speed: None };
+        let mut trial = SpeedProbe { began: None, speed: None };
         // What comes of it does not matter, only how long it took.
         let _ = weir_sim::run(experiment, &mut trial);
         let after = memory_bytes("VmRSS:");
         let packet_hops = one * schemes as f64;
         let time =
             trial.speed.map(|speed| Duration::from_secs_f64(packet_hops / speed / threads.max(1) as f64));
-        let series = (experiment.observed_ports.len() + 2 * experiment.watched_flows()) as f64;
+        let series = (experiment.observed_ports.len() + 2 * experiment.recorded_flow_count()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
         let results = schemes as f64 * (flows * FLOW_BYTES + series * samples as f64 * SAMPLE_BYTES);
         let memory = before.zip(after).map(|(before, after)| {
@@ -108,13 +108,13 @@ fn payload(experiment: &Experiment) -> f64 {
 }
 
 /// Switches that a packet and its share of an ACK pass, for each packet between two hosts.
-struct Lengths<'e> {
+struct HopCounts<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
     known: HashMap<(HostIx, HostIx), f64>,
 }
 
-impl Lengths<'_> {
+impl HopCounts<'_> {
     fn of(&mut self, from: HostIx, to: HostIx) -> f64 {
         let (experiment, routes) = (self.experiment, self.routes);
         *self.known.entry((from, to)).or_insert_with(|| {
@@ -126,7 +126,7 @@ impl Lengths<'_> {
 }
 
 fn of_flows(experiment: &Experiment, routes: &Routes, flows: &[Flow]) -> f64 {
-    let mut lengths = Lengths { experiment, routes, known: HashMap::new() };
+    let mut lengths = HopCounts { experiment, routes, known: HashMap::new() };
     // Flows without a size share the links of their hosts.
     let mut sharing: HashMap<HostIx, f64> = HashMap::new();
     for flow in flows.iter().filter(|flow| flow.size.is_none()) {
@@ -137,37 +137,37 @@ fn of_flows(experiment: &Experiment, routes: &Routes, flows: &[Flow]) -> f64 {
     let end = experiment.spec.duration;
     let packets = |flow: &Flow| {
         let time = flow.stop.unwrap_or(end).min(end).saturating_sub(flow.start);
-        let most = |host| {
+        let max = |host| {
             let link = experiment.topology.link(experiment.topology.host(host).link);
             link.rate.bytes_in(time).as_f64() / sharing.get(&host).copied().unwrap_or(1.0).max(1.0)
         };
-        let most = most(flow.from).min(most(flow.to)) * BUSY;
-        (flow.size.map_or(most, |size| size.as_f64().min(most)) / payload(experiment)).max(1.0)
+        let max = max(flow.from).min(max(flow.to)) * BUSY_UTILISATION;
+        (flow.size.map_or(max, |size| size.as_f64().min(max)) / payload(experiment)).max(1.0)
     };
     flows.iter().map(|flow| packets(flow) * lengths.of(flow.from, flow.to)).sum()
 }
 
 fn of_busy_hosts(experiment: &Experiment, routes: &Routes) -> f64 {
     let topology = &experiment.topology;
-    let mut lengths = Lengths { experiment, routes, known: HashMap::new() };
+    let mut lengths = HopCounts { experiment, routes, known: HashMap::new() };
     let hosts: Vec<HostIx> = topology.host_ixs().collect();
     let busy = |(i, &from): (usize, &HostIx)| {
         let to = hosts[(i + hosts.len() / 2) % hosts.len()];
         let sent: Bytes = topology.link(topology.host(from).link).rate.bytes_in(experiment.spec.duration);
-        sent.as_f64() * BUSY / payload(experiment) * lengths.of(from, to)
+        sent.as_f64() * BUSY_UTILISATION / payload(experiment) * lengths.of(from, to)
     };
     hosts.iter().enumerate().map(busy).sum()
 }
 
 /// Measures the speed of the first scheme, and breaks the run off.
-struct Trial {
+struct SpeedProbe {
     /// Time of the first observation, and the packet-hops until then.
     began: Option<(Instant, u64)>,
     /// Packet-hops per second.
     speed: Option<f64>,
 }
 
-impl Observer for Trial {
+impl Observer for SpeedProbe {
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
         let Some((began, before)) = self.began else {
             self.began = Some((Instant::now(), progress.packet_hops));
@@ -178,7 +178,7 @@ impl Observer for Trial {
             return ControlFlow::Break(());
         }
         self.speed = Some((progress.packet_hops - before) as f64 / spent.as_secs_f64().max(1e-6));
-        if spent < TRIAL { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
+        if spent < TRIAL_DURATION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
 }
 

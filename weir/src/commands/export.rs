@@ -1,8 +1,8 @@
 //! `weir export`
 
-use super::folder;
+use super::dir;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use std::io::Write;
 use std::path::PathBuf;
 use weir_controller::export::hpcc_topology;
@@ -33,7 +33,7 @@ pub struct Args {
     out: PathBuf,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -45,7 +45,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let topology = &experiment.topology;
     let endless = flows.iter().filter(|flow| flow.size.is_none()).count();
     let arrivals: Vec<Arrival> = flows.into_iter().filter_map(arrival).collect();
-    let dir = folder(&args.out)?;
+    let dir = dir(&args.out)?;
     let files =
         [("topology.txt", hpcc_topology(topology)), ("flow.txt", write_flow_file(topology, &arrivals))];
     let mut paths = Vec::new();
@@ -55,7 +55,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         paths.push(path);
     }
     if console.style.json {
-        return console.answer(&serde_json::json!({"files": paths, "flows_left_out": endless}));
+        return console.print_json(&serde_json::json!({"files": paths, "flows_left_out": endless}));
     }
     for path in &paths {
         writeln!(console.out, "{}", path.display())?;

@@ -6,7 +6,7 @@ mod state;
 use super::controller::topology;
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, interrupted};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use clap::Subcommand;
 use net::{Net, run_ip};
 use serde_json::{Map, Value, json};
@@ -26,7 +26,7 @@ const FIRST_PORT: u16 = 50_051;
 /// The first Thrift port, as of BMv2.
 const FIRST_THRIFT_PORT: u16 = 9_090;
 /// The longest time that a loaded machine may take to start all switches.
-const PATIENCE: Duration = Duration::from_secs(60);
+const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
 /// From one look at what is awaited to the next.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -71,7 +71,7 @@ struct DownArgs {
     name: NameArgs,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 #[derive(Debug, clap::Args)]
@@ -92,7 +92,7 @@ struct UpArgs {
     mtu: u32,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 
     /// Further options of `weir switch`, such as --stats or --pcap=DIR
     #[arg(last = true, value_name = "SWITCH OPTIONS")]
@@ -124,7 +124,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let name = &args.name.name;
             State::load(name)?.remove()?;
             if console.style.json {
-                return console.answer(&json!({"name": name}));
+                return console.print_json(&json!({"name": name}));
             }
             Ok(writeln!(console.out, "{name}: down")?)
         }
@@ -139,7 +139,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
     let net = Net::plan(name, &topology, args.mtu)?;
     // From here on whatever is made is noted first, and removed if anything fails.
-    let mut making = Making(Some(State::create(name, net.namespaces(), net.interfaces())?));
+    let mut making = FabricGuard(Some(State::create(name, net.namespaces(), net.interfaces())?));
     net.make(interrupted)?;
     let mut switches = start(args, making.state())?;
     making.state().switches(switches.id())?;
@@ -164,7 +164,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
         };
         let hosts: Map<String, Value> = topology.hosts.iter().map(host).collect();
         let switches: Map<String, Value> = (0..).zip(&topology.switches).map(switch).collect();
-        return console.answer(&json!({"name": name, "hosts": hosts, "switches": switches}));
+        return console.print_json(&json!({"name": name, "hosts": hosts, "switches": switches}));
     }
     writeln!(console.out, "{name}: {} switches, {} hosts up", topology.switches.len(), topology.hosts.len())?;
     let host = topology.hosts.first().map_or("h1", |host| host.name.as_str());
@@ -180,9 +180,9 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// A fabric that is not complete yet: removed when it is dropped.
-struct Making(Option<State>);
+struct FabricGuard(Option<State>);
 
-impl Making {
+impl FabricGuard {
     fn state(&mut self) -> &mut State {
         self.0.as_mut().expect("taken by `keep` only")
     }
@@ -193,7 +193,7 @@ impl Making {
     }
 }
 
-impl Drop for Making {
+impl Drop for FabricGuard {
     fn drop(&mut self) {
         if let Some(state) = self.0.take()
             && let Err(failure) = state.remove()
@@ -218,20 +218,23 @@ fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
 fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
     let last = usize::from(FIRST_PORT) + topology.switches.len() - 1;
     let last = u16::try_from(last).map_err(|_| Failure::input("no port is left for the last switch"))?;
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + STARTUP_TIMEOUT;
     while TcpStream::connect(("127.0.0.1", last)).is_err() || switches.try_wait()?.is_some() {
         if let Some(status) = switches.try_wait()? {
             let said = std::fs::read_to_string(state.log()).unwrap_or_default();
             // Of a wrong command line the usage follows.
             let error = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
-            let why = error.or(said.lines().last()).unwrap_or_default();
-            return Err(Failure::Work(format!("weir switch ended ({status}): {why}")));
+            let reason = error.or(said.lines().last()).unwrap_or_default();
+            return Err(Failure::Work(format!("weir switch ended ({status}): {reason}")));
         }
         if interrupted() {
             return Err(Failure::Interrupted("nothing is left behind".into()));
         }
         if Instant::now() > end {
-            return Err(Failure::Work(format!("the switches do not answer after {} s", PATIENCE.as_secs())));
+            return Err(Failure::Work(format!(
+                "the switches do not answer after {} s",
+                STARTUP_TIMEOUT.as_secs()
+            )));
         }
         std::thread::sleep(LOOK);
     }
@@ -246,9 +249,9 @@ fn fill(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
     if done.status.success() {
         return Ok(());
     }
-    let why = String::from_utf8_lossy(&done.stderr);
-    let why = why.trim().trim_start_matches("error: ").to_owned();
-    Err(if done.status.code() == Some(2) { Failure::Input(why) } else { Failure::Work(why) })
+    let reason = String::from_utf8_lossy(&done.stderr);
+    let reason = reason.trim().trim_start_matches("error: ").to_owned();
+    Err(if done.status.code() == Some(2) { Failure::Input(reason) } else { Failure::Work(reason) })
 }
 
 fn exec(args: &ExecArgs) -> Result<(), Failure> {

@@ -1,8 +1,8 @@
 //! `weir man`
 
-use super::{CommandLine, folder};
+use super::{CommandLine, dir};
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use clap::{Command, CommandFactory};
 use clap_mangen::generate_to;
 use serde_json::json;
@@ -28,7 +28,7 @@ pub struct Args {
     markdown: bool,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -40,14 +40,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         write!(console.out, "{page}")?;
         return Ok(());
     };
-    let directory = folder(directory)?;
+    let directory = dir(directory)?;
     let command = CommandLine::describe(&console.kit.catalogue);
     generate_to(command, &directory)
         .map_err(|error| Failure::Work(format!("{}: {error}", directory.display())))?;
     let pages = std::fs::read_dir(&directory)?.filter_map(Result::ok);
     let pages = pages.filter(|file| file.file_name().to_string_lossy().ends_with(".1")).count();
     if console.style.json {
-        return console.answer(&json!({"directory": directory, "pages": pages}));
+        return console.print_json(&json!({"directory": directory, "pages": pages}));
     }
     writeln!(console.out, "{}: {pages} pages", directory.display())?;
     Ok(())

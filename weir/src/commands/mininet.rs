@@ -2,7 +2,7 @@
 
 use crate::console::{Console, Failure};
 use crate::interrupt::SIGNALS;
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use crate::privilege;
 use serde_json::json;
 use std::io::Write;
@@ -47,7 +47,7 @@ pub struct Args {
     clean: bool,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// The kinds of switches
@@ -82,7 +82,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         None => {
             let removed = weir_testbed::clean()?;
             if console.style.json {
-                return console.answer(&json!({"removed": removed}));
+                return console.print_json(&json!({"removed": removed}));
             }
             match removed {
                 0 => writeln!(console.out, "nothing was left to remove")?,
@@ -96,9 +96,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), Failure> {
     crate::interrupt::catch_ctrl_c()?;
-    let pcaps = args.pcap.as_deref().map(super::folder).transpose()?;
-    let logs = args.logs.as_deref().map(super::folder).transpose()?;
-    privilege::keep(privilege::MININET)?;
+    let pcaps = args.pcap.as_deref().map(super::dir).transpose()?;
+    let logs = args.logs.as_deref().map(super::dir).transpose()?;
+    privilege::retain_capabilities(privilege::MININET)?;
     let switches = TutorialSwitches {
         kind: args.switch.map(Switch::kind),
         process_per_switch: args.process_per_switch,
@@ -111,16 +111,16 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
         let mut apply = Command::new(std::env::current_exe()?);
         let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;
         if !applied.status.success() {
-            let why = String::from_utf8_lossy(&applied.stderr);
+            let reason = String::from_utf8_lossy(&applied.stderr);
             return Err(Failure::Work(format!(
                 "the switches' entries: {}",
-                why.trim().trim_start_matches("error: ")
+                reason.trim().trim_start_matches("error: ")
             )));
         }
     }
     let (answered, pairs) = network.ping()?;
     if console.style.json {
-        return console.answer(&json!({"pairs": pairs, "answered": answered}));
+        return console.print_json(&json!({"pairs": pairs, "answered": answered}));
     }
     writeln!(console.out, "{answered} of {pairs} pairs of hosts answer a ping")?;
     console.out.flush()?;

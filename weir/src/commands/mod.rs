@@ -33,9 +33,9 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use weir_experiment::Catalogue;
-use weir_experiment::yaml::in_file;
+use weir_experiment::yaml::with_file_position;
 use weir_report::sweep::pool::{Pool, cores};
-use weir_sim::VirtualTime;
+use weir_sim::Simulation;
 use weir_switch::program::{self, Program};
 
 /// Congestion control for data centre fabrics, switch and host, in virtual time.
@@ -139,7 +139,7 @@ impl CommandLine {
 }
 
 /// Returns a folder for what switches write, made if need be. They have it as an absolute path.
-fn folder(path: &Path) -> Result<std::path::PathBuf, Failure> {
+fn dir(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::fs::create_dir_all(path)
         .and_then(|()| path.canonicalize())
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
@@ -171,7 +171,7 @@ fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
     }
     let name = path.display().to_string();
     Program::load(&text, engine.into())
-        .map_err(|error| Failure::Input(in_file(&name, &text, &error.to_string())))
+        .map_err(|error| Failure::Input(with_file_position(&name, &text, &error.to_string())))
 }
 
 /// The engine of a switch's program
@@ -202,11 +202,11 @@ fn at_most(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
 fn pool((jobs, threads): (Option<u32>, Option<NonZeroUsize>), console: &Console) -> Pool {
     let threads = at_most(jobs.map(|jobs| jobs as usize), threads);
     Pool {
-        backend: |cores| Box::new(VirtualTime::on(cores)),
+        backend: |cores| Box::new(Simulation::with_cores(cores)),
         is_cancelled: interrupted,
         jobs: jobs.map_or(threads, |jobs| jobs as usize),
         threads,
-        watched: console.watched,
+        watched: console.show_progress,
         verbose: console.style.verbose,
     }
 }

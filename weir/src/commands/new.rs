@@ -156,8 +156,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 return Err(Failure::Input(format!("{name} is a scheme already, choose another name")));
             }
             if name != "aimd" && is_taken(name, &camel(name)) {
-                let why = format!("the code of a scheme uses the name {name} for something else");
-                return Err(Failure::Input(format!("{why}, choose another name")));
+                let reason = format!("the code of a scheme uses the name {name} for something else");
+                return Err(Failure::Input(format!("{reason}, choose another name")));
             }
             (name, crate_in(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
         }
@@ -168,19 +168,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             (name, crate_in(weir.as_deref(), |weir| telemetry(name, weir))?)
         }
     };
-    let folder = Path::new(name);
-    fs::create_dir(folder).map_err(|error| {
+    let dir = Path::new(name);
+    fs::create_dir(dir).map_err(|error| {
         Failure::Input(match error.kind() {
             ErrorKind::AlreadyExists => format!("{name} exists, choose another name or remove it"),
             _ => format!("{name}: {error}"),
         })
     })?;
-    write(folder, &files).inspect_err(|_| {
-        let _ = fs::remove_dir_all(folder);
+    write(dir, &files).inspect_err(|_| {
+        let _ = fs::remove_dir_all(dir);
     })?;
     if args.json {
         let files: Vec<&String> = files.iter().map(|(path, _)| path).collect();
-        return console.answer(&json!({"directory": name, "files": files}));
+        return console.print_json(&json!({"directory": name, "files": files}));
     }
     writeln!(console.out, "{name}: {} files. Read {name}/README.md.", files.len())?;
     Ok(())
@@ -202,10 +202,10 @@ fn crate_in(
 /// Path in the project, and content.
 type File = (String, String);
 
-fn write(folder: &Path, files: &[File]) -> Result<(), Failure> {
+fn write(dir: &Path, files: &[File]) -> Result<(), Failure> {
     for (path, text) in files {
-        let path = folder.join(path);
-        fs::create_dir_all(path.parent().unwrap_or(folder))?;
+        let path = dir.join(path);
+        fs::create_dir_all(path.parent().unwrap_or(dir))?;
         fs::write(&path, text)?;
     }
     Ok(())
@@ -278,11 +278,11 @@ fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
         path.join("host/src/scheme/mod.rs").is_file() && path.join("weir/Cargo.toml").is_file()
     };
     if let Some(named) = named {
-        let why = || Failure::Input(format!("--weir {}: this is not Weir's source tree", named.display()));
-        return Ok(Some(named).filter(is_weir).ok_or_else(why)?.canonicalize()?);
+        let reason = || Failure::Input(format!("--weir {}: this is not Weir's source tree", named.display()));
+        return Ok(Some(named).filter(is_weir).ok_or_else(reason)?.canonicalize()?);
     }
     let starts = [std::env::current_exe(), std::env::current_dir()];
     let found = starts.iter().flatten().flat_map(|path| path.ancestors()).find(is_weir);
-    let why = || Failure::input("Weir's source tree is not found, name it: --weir DIR");
-    found.map(Path::to_owned).ok_or_else(why)
+    let reason = || Failure::input("Weir's source tree is not found, name it: --weir DIR");
+    found.map(Path::to_owned).ok_or_else(reason)
 }

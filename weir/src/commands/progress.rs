@@ -13,7 +13,7 @@ const STEPS: u64 = 1000;
 const TEMPLATE: &str = "{prefix:12!} {bar:8} {percent:>3} %  {wide_msg}  {eta} left";
 
 /// Shows how far the schemes of a run have come, and breaks them off on Ctrl-C. The bars go when this goes.
-pub struct Watch {
+pub struct ProgressBars {
     bars: MultiProgress,
     /// The schemes that have begun, by index.
     schemes: Vec<Option<Running>>,
@@ -25,16 +25,16 @@ struct Running {
     began: Instant,
 }
 
-impl Watch {
+impl ProgressBars {
     /// For one run, `shown` on standard error or not.
-    pub fn new(shown: bool) -> Watch {
+    pub fn new(shown: bool) -> ProgressBars {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
-        Watch { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
+        ProgressBars { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
     }
 
     /// Returns the bar of a scheme, a new one if it has just begun.
     fn running(&mut self, p: &Progress<'_>) -> &Running {
-        self.schemes.resize_with(p.of.max(self.schemes.len()), || None);
+        self.schemes.resize_with(p.scheme_count.max(self.schemes.len()), || None);
         let bars = &self.bars;
         self.schemes[p.index].get_or_insert_with(|| {
             let style = ProgressStyle::with_template(TEMPLATE).expect("the template is valid");
@@ -45,7 +45,7 @@ impl Watch {
     }
 }
 
-impl Observer for Watch {
+impl Observer for ProgressBars {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
         let done = u128::from(STEPS) * u128::from(p.now.as_ps()) / u128::from(p.end.as_ps().max(1));
         let Running { bar, began } = self.running(p);
@@ -64,7 +64,7 @@ impl Observer for Watch {
     }
 }
 
-impl Drop for Watch {
+impl Drop for ProgressBars {
     fn drop(&mut self) {
         for running in self.schemes.iter().flatten() {
             running.bar.finish_and_clear();
@@ -79,10 +79,14 @@ mod tests {
 
     #[test]
     fn every_running_scheme_has_a_bar() {
-        let mut watch = Watch::new(false);
+        let mut watch = ProgressBars::new(false);
         let mut see = |scheme, index, now, packet_hops| {
             let (now, end) = (Time::from_us(now), Time::from_us(10));
-            assert!(watch.progress(&Progress { scheme, index, of: 3, now, end, packet_hops }).is_continue());
+            assert!(
+                watch
+                    .progress(&Progress { scheme, index, scheme_count: 3, now, end, packet_hops })
+                    .is_continue()
+            );
             let bars = watch.schemes.iter().flatten().map(|it| &it.bar);
             bars.map(|bar| (bar.prefix(), bar.position(), bar.is_finished())).collect::<Vec<_>>()
         };

@@ -1,14 +1,14 @@
 //! `weir report`
 
 use crate::console::{Console, Failure, warn};
-use crate::output::Output;
+use crate::output::ActionOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use weir_report::files::{PUBLIC, write_whole};
+use weir_report::files::{MODE_PUBLIC, write_atomic};
 use weir_report::manifest::Integrity;
 use weir_report::names::MANIFEST;
-use weir_report::{compare, format, full_speed, load, table};
+use weir_report::{compare, format, load, rescale, table};
 
 /// Compare runs: one page with the schemes of several run directories side by side
 ///
@@ -27,7 +27,7 @@ pub struct Args {
     out: PathBuf,
 
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 const HELP: &str = "\
@@ -48,7 +48,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .map(|dir| load::load(dir, &console.kit.catalogue, &console.kit.charts))
         .collect::<Result<Vec<_>, _>>();
     let mut runs = runs.map_err(Failure::input)?;
-    full_speed::convert(&mut runs);
+    rescale::convert(&mut runs);
     if args.out.is_dir() {
         return Err(Failure::input(format!(
             "--out {}: this is a directory, name a file such as comparison.html",
@@ -62,21 +62,21 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             warn(&format!("{}: there is no {MANIFEST}, so the files cannot be verified", dir.display()));
         }
     }
-    write_whole(&args.out, compare::page(&runs).as_bytes(), PUBLIC).map_err(failed)?;
+    write_atomic(&args.out, compare::page(&runs).as_bytes(), MODE_PUBLIC).map_err(failed)?;
     if console.style.json {
-        let run = |run: &load::Loaded| {
+        let run = |run: &load::LoadedRun| {
             json!({
-                "name": run.name, "slowdown": run.slowdown, "divided_by": run.divided_by,
+                "name": run.name, "slowdown": run.slowdown, "divided_by": run.time_divisor,
                 "summary": run.results.summary,
             })
         };
         return console
-            .answer(&json!({"report": args.out, "runs": runs.iter().map(run).collect::<Vec<_>>()}));
+            .print_json(&json!({"report": args.out, "runs": runs.iter().map(run).collect::<Vec<_>>()}));
     }
     if !console.style.quiet {
         for run in &runs {
             let partial = if run.results.summary.partial { " (not complete)" } else { "" };
-            let divided = run.divided_by.map_or_else(String::new, |factor| {
+            let divided = run.time_divisor.map_or_else(String::new, |factor| {
                 format!(" (a scale model: times divided by {})", format::significant_short(factor))
             });
             writeln!(console.out, "{}{partial}{divided}", run.name)?;

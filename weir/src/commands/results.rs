@@ -2,20 +2,20 @@
 
 use crate::console::{Console, Failure, warn};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::ActionOutput;
 use comfy_table::CellAlignment;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_report::dir;
-use weir_report::files::{PUBLIC, write_whole};
+use weir_report::files::{MODE_PUBLIC, write_atomic};
 use weir_report::papers::claims;
 use weir_report::papers::list::{self, Planned, Section};
-use weir_report::papers::markdown::{self, Known, Old};
+use weir_report::papers::markdown::{self, EntryResults, ExistingSection};
 use weir_report::sweep::engine;
-use weir_report::sweep::plausible;
-use weir_report::sweep::pool::{self, Outcome, Task};
+use weir_report::sweep::metric_check;
+use weir_report::sweep::pool::{self, RunResult, RunTask};
 
 /// Run the papers' experiments and write their numbers beside ours into a document
 ///
@@ -62,7 +62,7 @@ pub struct Args {
     fresh: bool,
 
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 const HELP: &str = "\
@@ -97,7 +97,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         plan.retain(|(section, _)| args.only.contains(&section.id));
     }
     let in_docs = |error| match error {
-        Failure::Input(why) => Failure::Input(format!("{}: {why}", args.docs.display())),
+        Failure::Input(reason) => Failure::Input(format!("{}: {reason}", args.docs.display())),
         other => other,
     };
     // Hours may pass before it is written: whether it can be is found out now.
@@ -105,15 +105,16 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     for (section, _) in &plan {
         markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(in_docs)?;
     }
-    let tasks: Vec<Task> = plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
+    let tasks: Vec<RunTask> =
+        plan.iter().flat_map(|(_, all)| all).flat_map(|one| one.tasks.clone()).collect();
     let outcomes = pool::check(&tasks)?;
     for planned in plan.iter().flat_map(|(_, all)| all) {
         let place = format!("{}: {}", args.list.display(), planned.entry.file);
-        plausible::check(&planned.entry.columns, &planned.tasks).map_err(|failure| failure.at(&place))?;
+        metric_check::check(&planned.entry.columns, &planned.tasks).map_err(|failure| failure.at(&place))?;
     }
     let _lock = dir::lock(&args.out, &args.out)?;
     interrupt::catch_ctrl_c()?;
-    interrupt::results_are_in(&args.out);
+    interrupt::set_results_dir(&args.out);
     let pool = super::pool((args.jobs, args.threads), console);
     let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
@@ -124,13 +125,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         print(title, known, console)
     })
     .map_err(in_docs)?;
-    write_whole(&args.docs, document.as_bytes(), PUBLIC)
+    write_atomic(&args.docs, document.as_bytes(), MODE_PUBLIC)
         .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
-    let before = outcomes.iter().filter(|outcome| outcome.kept).count();
+    let before = outcomes.iter().filter(|outcome| outcome.cached).count();
     if console.style.json {
         let runs = json!({"done": done, "of": outcomes.len(), "before": before});
-        console.answer(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
+        console.print_json(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
     } else {
         if !console.style.quiet {
             writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
@@ -153,8 +154,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn written(
     mut document: String,
     plan: &[(Section, Vec<Planned>)],
-    outcomes: &[Outcome],
-    mut show: impl FnMut(&str, &[Known]) -> Result<(), Failure>,
+    outcomes: &[RunResult],
+    mut show: impl FnMut(&str, &[EntryResults]) -> Result<(), Failure>,
 ) -> Result<String, Failure> {
     let mut rest = outcomes;
     for (section, all) in plan {
@@ -162,7 +163,7 @@ fn written(
         for planned in all {
             let (of_it, others) = rest.split_at(planned.tasks.len());
             rest = others;
-            known.push(Known {
+            known.push(EntryResults {
                 name: planned.name.clone(),
                 claims: claims::claims(planned, of_it),
                 means: claims::means(planned, of_it).map_err(Failure::Work)?,
@@ -170,14 +171,14 @@ fn written(
             });
         }
         show(&section.title, &known)?;
-        let content = markdown::content(&known, Old::find(&document, &section.id));
+        let content = markdown::content(&known, ExistingSection::find(&document, &section.id));
         document = markdown::put(&document, &section.id, &section.title, &content).map_err(Failure::Input)?;
     }
     Ok(document)
 }
 
 /// Returns the claims of a section as objects.
-fn claims_of(known: &[Known]) -> impl Iterator<Item = Value> {
+fn claims_of(known: &[EntryResults]) -> impl Iterator<Item = Value> {
     known.iter().flat_map(|known| &known.claims).map(|claim| {
         json!({
             "what": claim.what, "paper": claim.paper, "ours": claim.ours,
@@ -186,7 +187,7 @@ fn claims_of(known: &[Known]) -> impl Iterator<Item = Value> {
     })
 }
 
-fn print(title: &str, known: &[Known], console: &mut Console) -> Result<(), Failure> {
+fn print(title: &str, known: &[EntryResults], console: &mut Console) -> Result<(), Failure> {
     if console.style.json || console.style.quiet {
         return Ok(());
     }

@@ -5,27 +5,28 @@ mod live;
 use super::estimate::Estimate;
 use super::host::policy::check_key;
 use super::mininet::Switch;
-use super::progress::Watch;
-use super::{Engine, folder};
+use super::progress::ProgressBars;
+use super::{Engine, dir};
 use crate::console::{Console, Failure};
 use crate::interrupt::{self, SIGNALS};
-use crate::live::{ServeOptions, View, Web};
-use crate::output::Output;
+use crate::live::{ServeOptions, View, WebView};
+use crate::output::ActionOutput;
 use crate::privilege;
-use live::{Live, Shown};
+use live::{Live, ProgressView};
 use serde_json::{Value, json};
 use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_experiment::backend::{Backend, Cores, Outcome};
+use weir_experiment::backend::{Backend, CorePool, RunOutcome};
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::{
-    self as report, Keeper, Kept, Run, RunDir, format, metrics, names, perfetto, policy, table,
+    self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, format, metrics, names,
+    perfetto, policy, table,
 };
-use weir_sim::VirtualTime;
+use weir_sim::Simulation;
 use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
@@ -71,7 +72,7 @@ pub struct Args {
 
     /// Back end: virtual time, or real time on Mininet's hosts and links (needs root)
     #[arg(long, value_enum, default_value = "sim", value_name = "BACKEND")]
-    on: World,
+    on: BackendKind,
 
     /// Run as a scale model whose hosts have this rate, all times longer in proportion
     ///
@@ -135,13 +136,13 @@ pub struct Args {
     check: bool,
 
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 impl Args {
     /// Returns whether this process runs experiments in virtual time.
     pub fn runs_in_virtual_time(&self) -> bool {
-        self.on == World::Sim && !self.check
+        self.on == BackendKind::Sim && !self.check
     }
 
     /// Returns whether a live view was asked for.
@@ -152,7 +153,7 @@ impl Args {
 
 /// The back end of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
-enum World {
+enum BackendKind {
     /// Virtual time
     Sim,
     /// Mininet, in real time
@@ -181,19 +182,19 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.check {
         for (file, experiment) in args.files.iter().zip(&experiments) {
             if console.style.json {
-                console.answer(&checked(file, experiment, args))?;
+                console.print_json(&checked(file, experiment, args))?;
                 continue;
             }
             let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
             let schemes = if schemes == 1 { "1 scheme".to_owned() } else { format!("{schemes} schemes") };
             write!(console.out, "{}: ok, {schemes}, {flows}", file.display())?;
             match args.on {
-                World::Sim => {
+                BackendKind::Sim => {
                     let estimate = Estimate::of(experiment, threads(args, experiment));
                     writeln!(console.out, "; {estimate}")?;
                 }
                 // Mininet takes as long as the traffic.
-                World::Mininet => writeln!(console.out)?,
+                BackendKind::Mininet => writeln!(console.out)?,
             }
         }
         return Ok(());
@@ -211,7 +212,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Returns the report of `--check` on an experiment.
 fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
-    let estimate = (args.on == World::Sim).then(|| Estimate::of(experiment, threads(args, experiment)));
+    let estimate = (args.on == BackendKind::Sim).then(|| Estimate::of(experiment, threads(args, experiment)));
     let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
     let estimate = estimate.map(|estimate| {
         json!({
@@ -229,11 +230,11 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    let in_mininet = args.on == World::Mininet && experiment.host_rate() > MININET_LIMIT;
+    let in_mininet = args.on == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
     if let Some(rate) = args.rate.or(in_mininet.then_some(MININET_RATE)) {
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
-    if args.on == World::Mininet {
+    if args.on == BackendKind::Mininet {
         Mininet::check(&experiment)?;
         policy_key(&experiment, args)?;
         // Agents have their flows before the traffic starts.
@@ -261,10 +262,10 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
         ("--pcap", args.pcap.is_some()),
         ("--policy-key", args.policy_key.is_some()),
     ];
-    if args.on == World::Mininet && args.engine == Engine::Interpreter {
+    if args.on == BackendKind::Mininet && args.engine == Engine::Interpreter {
         return Err(Failure::input("--engine is for virtual time"));
     }
-    match given.iter().find(|(_, given)| *given && args.on == World::Sim) {
+    match given.iter().find(|(_, given)| *given && args.on == BackendKind::Sim) {
         Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
         None => Ok(()),
     }
@@ -273,7 +274,7 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
 fn run_one(
     experiment: &Experiment,
     args: &Args,
-    web: Option<&Web>,
+    web: Option<&WebView>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let place = match &args.out {
@@ -283,8 +284,8 @@ fn run_one(
     let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
     let backend = backend(experiment, args)?;
-    let keeper = Keeper::new(place, &before, experiment)?;
-    interrupt::results_are_in(keeper.partial());
+    let keeper = CheckpointWriter::new(place, &before, experiment)?;
+    interrupt::set_results_dir(keeper.partial());
     for (what, value) in &described.facts {
         console.detail(format_args!("{}: {what} {value}", described.name));
     }
@@ -293,19 +294,19 @@ fn run_one(
             let view = View::open(args.live, !console.styled, web)?;
             // A run in virtual time would be over before a browser has the page.
             let live = Live::open(experiment, view, web.is_some());
-            let live = if args.on == World::Mininet { live.of_mininet()? } else { live };
-            Shown::Live(Box::new(live))
+            let live = if args.on == BackendKind::Mininet { live.of_mininet()? } else { live };
+            ProgressView::Live(Box::new(live))
         }
-        false => Shown::Bars(Watch::new(console.watched)),
+        false => ProgressView::Bars(ProgressBars::new(console.show_progress)),
     };
-    let mut kept = Kept { watch, keeper };
+    let mut kept = CheckpointingObserver { watch, keeper };
     let outcome = backend.run(experiment, &mut kept);
-    let Kept { watch, keeper } = kept;
+    let CheckpointingObserver { watch, keeper } = kept;
     let (closed, links) = match watch {
-        Shown::Live(live) => live.close(),
-        Shown::Bars(_) => (Ok(()), Vec::new()),
+        ProgressView::Live(live) => live.close(),
+        ProgressView::Bars(_) => (Ok(()), Vec::new()),
     };
-    let Outcome { results, fabric, failure } = match outcome {
+    let RunOutcome { results, fabric, failure } = match outcome {
         Ok(outcome) => outcome,
         Err(error) => {
             keeper.discard();
@@ -336,7 +337,7 @@ fn run_one(
             "experiment": results.summary.experiment, "directory": dir, "report": page,
             "summary": results.summary, "fabric": fabric.map(|fabric| fabric.facts),
         });
-        console.answer(&answer)?;
+        console.print_json(&answer)?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
@@ -366,15 +367,16 @@ fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, F
 
 /// Returns what is to run the experiment.
 fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
-    if args.on == World::Sim {
+    if args.on == BackendKind::Sim {
         let (threads, jobs) = threads(args, experiment);
-        let (cores, engine) = (Arc::new(Cores::new(threads)), args.engine.into());
-        let virtual_time = VirtualTime { jobs, engine, packets: args.perfetto, ..VirtualTime::on(cores) };
+        let (cores, engine) = (Arc::new(CorePool::new(threads)), args.engine.into());
+        let virtual_time =
+            Simulation { jobs, engine, trace_paths: args.perfetto, ..Simulation::with_cores(cores) };
         return Ok(Box::new(virtual_time));
     }
-    let pcaps = args.pcap.as_deref().map(folder).transpose()?;
+    let pcaps = args.pcap.as_deref().map(dir).transpose()?;
     let policy_key = policy_key(experiment, args)?;
-    privilege::keep(privilege::MININET)?;
+    privilege::retain_capabilities(privilege::MININET)?;
     let switch = args.switch.map(Switch::kind);
     Ok(Box::new(Mininet {
         switch,
@@ -386,7 +388,12 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
     }))
 }
 
-fn print(results: &Results, described: &Run, page: &Path, console: &mut Console) -> Result<(), Failure> {
+fn print(
+    results: &Results,
+    described: &RunDescription,
+    page: &Path,
+    console: &mut Console,
+) -> Result<(), Failure> {
     let summary = &results.summary;
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;

@@ -1,12 +1,12 @@
 //! `weir schemes`
 
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use comfy_table::{ContentArrangement, Table, presets};
 use serde_json::json;
 use std::io::Write;
 use weir_host::parameter::Parameter;
-use weir_host::scheme::{SchemeConfig, TelemetryOn};
+use weir_host::scheme::{SchemeConfig, TelemetrySource};
 use weir_report::table::fit;
 
 /// List the congestion control schemes, or the parameters of one
@@ -20,7 +20,7 @@ pub struct Args {
     name: Option<String>,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -39,7 +39,7 @@ fn list(console: &mut Console) -> Result<(), Failure> {
     let all: Vec<_> = console.kit.catalogue.schemes.schemes().collect();
     if console.style.json {
         let all: Vec<_> = all.iter().map(|it| json!({"name": it.name(), "about": it.about()})).collect();
-        return console.answer(&all);
+        return console.print_json(&all);
     }
     let mut table = Table::new();
     table.load_style(presets::NOTHING).set_content_arrangement(ContentArrangement::Disabled);
@@ -56,15 +56,15 @@ fn list(console: &mut Console) -> Result<(), Failure> {
 fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure> {
     let needs = scheme.needs();
     let telemetry = match needs.telemetry {
-        TelemetryOn::Nothing => "no telemetry",
-        TelemetryOn::Data => "telemetry on data packets",
-        TelemetryOn::DataOncePerRtt => "telemetry on one data packet per round trip",
-        TelemetryOn::DataUponCongestion => {
+        TelemetrySource::None => "no telemetry",
+        TelemetrySource::Data => "telemetry on data packets",
+        TelemetrySource::DataOncePerRtt => "telemetry on one data packet per round trip",
+        TelemetrySource::DataOnCongestion => {
             "telemetry on one data packet per round trip, and on all where ports are congested"
         }
-        TelemetryOn::Probes => "telemetry on probes",
-        TelemetryOn::Acks => "telemetry on ACKs",
-        TelemetryOn::Notices => "rates from switches",
+        TelemetrySource::Probes => "telemetry on probes",
+        TelemetrySource::Acks => "telemetry on ACKs",
+        TelemetrySource::RateNotifications => "rates from switches",
     };
     if console.style.json {
         let parameters = scheme.parameters().into_iter().map(|Parameter { info, default }| {
@@ -74,7 +74,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
                 "help": info.help, "range": info.range.to_string(), "source": info.source,
             })
         });
-        return console.answer(&json!({
+        return console.print_json(&json!({
             "name": scheme.name(), "about": scheme.about(), "telemetry": telemetry, "ecn": needs.ecn.is_some(),
             "parameters": parameters.collect::<Vec<_>>(),
         }));

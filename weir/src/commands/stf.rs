@@ -2,12 +2,12 @@
 
 use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::{Value, json};
 use std::io::Write;
 use std::path::PathBuf;
 use std::sync::Arc;
-use weir_switch::stf::{self, FailureKind, Outcome};
+use weir_switch::stf::{self, FailureKind, TestOutcome};
 
 /// Run packet tests (STF) on a compiled P4 program
 ///
@@ -38,7 +38,7 @@ pub struct Args {
     engine: Engine,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -59,7 +59,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let passed = args.tests.len() - failed;
     if console.style.json {
         let program = &args.program;
-        console.answer(&json!({"program": program, "passed": passed, "failed": failed, "tests": tests}))?;
+        console
+            .print_json(&json!({"program": program, "passed": passed, "failed": failed, "tests": tests}))?;
     } else {
         writeln!(console.out, "{}: {passed} passed, {failed} failed", args.program.display())?;
     }
@@ -70,13 +71,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-fn answer(name: &str, outcome: &Outcome) -> Value {
+fn answer(name: &str, outcome: &TestOutcome) -> Value {
     let failure = |it: &stf::Failure| json!({"what": it.to_string(), "packet": culprit(it, outcome)});
     let failures: Vec<Value> = outcome.failures.iter().map(failure).collect();
     json!({"test": name, "passed": outcome.passed(), "notes": outcome.notes, "failures": failures})
 }
 
-fn print(args: &Args, name: &str, outcome: &Outcome, console: &mut Console) -> Result<(), Failure> {
+fn print(args: &Args, name: &str, outcome: &TestOutcome, console: &mut Console) -> Result<(), Failure> {
     let verdict = if outcome.passed() { "ok    " } else { "FAILED" };
     writeln!(console.out, "{verdict} {name}")?;
     for note in &outcome.notes {
@@ -95,9 +96,11 @@ fn print(args: &Args, name: &str, outcome: &Outcome, console: &mut Console) -> R
 }
 
 /// Returns the packet, counted from 1, whose path explains a failure: the last one injected before it.
-fn culprit(failure: &stf::Failure, outcome: &Outcome) -> Option<usize> {
+fn culprit(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usize> {
     let until = match &failure.kind {
-        FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => received.cause,
+        FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => {
+            received.packet_line
+        }
         FailureKind::Missing { .. } | FailureKind::Value(_) => failure.line,
     };
     outcome.traces.iter().rposition(|(line, _)| *line <= until).map(|index| index + 1)

@@ -4,19 +4,19 @@ mod ray;
 
 use crate::console::{Console, Failure, warn};
 use crate::interrupt;
-use crate::output::Output;
+use crate::output::ActionOutput;
 use serde_json::{Map, Value, json};
 use std::fs;
 use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf, absolute};
 use weir_experiment::backend::Error;
-use weir_report::dir::PARTIAL;
+use weir_report::dir::PARTIAL_SUFFIX;
 use weir_report::sweep::dir::PAGE;
 use weir_report::sweep::engine::Engine;
-use weir_report::sweep::pool::Outcome;
+use weir_report::sweep::pool::RunResult;
 use weir_report::sweep::slurm::Slurm;
-use weir_report::sweep::table::Findings;
+use weir_report::sweep::table::SweepResults;
 use weir_report::sweep::{Sweep, SweepRequest};
 
 /// Run an experiment many times, keys and seeds varied, and compare
@@ -94,7 +94,7 @@ pub struct Args {
     fresh: bool,
 
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 impl Args {
@@ -179,17 +179,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return Ok(());
     }
     interrupt::catch_ctrl_c()?;
-    interrupt::results_are_in(&sweep.dir);
+    interrupt::set_results_dir(&sweep.dir);
     let engine: Box<dyn Engine> = match args.engine {
         EngineKind::Local => Box::new(super::pool((args.jobs, args.threads), console)),
         EngineKind::Slurm => Box::new(slurm(&sweep, args, console)?),
-        EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.watched }),
+        EngineKind::Ray => Box::new(ray::Ray { retries: args.retries, watched: console.show_progress }),
     };
     let outcomes = sweep.run(&*engine, args.fresh, warn)?;
     let findings = sweep.findings(&outcomes)?;
     let page = sweep.write(&findings)?;
     if console.style.json {
-        console.answer(&answer(&sweep, &findings))?;
+        console.print_json(&answer(&sweep, &findings))?;
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
@@ -238,11 +238,11 @@ fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Con
     let pool = super::pool((args.jobs, args.threads), console);
     let (dir, outcome) = Sweep::one(request, number, &pool, args.fresh, warn)?;
     match outcome {
-        Outcome { failure: Some(failure), .. } => Err(failure.into()),
-        Outcome { summary: None, .. } => {
-            Err(Failure::Interrupted(format!("{}{PARTIAL} has the results up to then", dir.display())))
+        RunResult { failure: Some(failure), .. } => Err(failure.into()),
+        RunResult { summary: None, .. } => {
+            Err(Failure::Interrupted(format!("{}{PARTIAL_SUFFIX} has the results up to then", dir.display())))
         }
-        _ if console.style.json => console.answer(&json!({"directory": dir})),
+        _ if console.style.json => console.print_json(&json!({"directory": dir})),
         _ => Ok(writeln!(console.out, "{}", dir.display())?),
     }
 }
@@ -263,12 +263,12 @@ fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure
         retries: args.retries,
         detach: args.detach,
         is_cancelled: interrupt::interrupted,
-        watched: console.watched,
+        watched: console.show_progress,
     })
 }
 
 /// Returns the result for programs: the means of `sweep.csv`, and which runs failed.
-fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
+fn answer(sweep: &Sweep, findings: &SweepResults<'_>) -> Value {
     let rows = findings.rows.iter().map(|row| {
         let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
             let estimate = estimate.as_ref()?;
@@ -287,7 +287,7 @@ fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
     json!({
         "experiment": sweep.name, "directory": sweep.dir, "report": sweep.dir.join(PAGE),
         "runs": {"done": findings.done(), "of": findings.runs.len(),
-            "before": findings.runs.iter().filter(|(_, outcome)| outcome.kept).count(),
+            "before": findings.runs.iter().filter(|(_, outcome)| outcome.cached).count(),
             "failed": failed.collect::<Vec<_>>()},
         "rows": rows.collect::<Vec<_>>(),
     })
@@ -295,8 +295,8 @@ fn answer(sweep: &Sweep, findings: &Findings<'_>) -> Value {
 
 fn print(
     sweep: &Sweep,
-    findings: &Findings<'_>,
-    outcomes: &[Outcome],
+    findings: &SweepResults<'_>,
+    outcomes: &[RunResult],
     page: &Path,
     console: &mut Console,
 ) -> Result<(), Failure> {
@@ -305,7 +305,7 @@ fn print(
     if !findings.rows.is_empty() {
         writeln!(out, "{}", findings.text(console.styled, console.width))?;
     }
-    let kept = outcomes.iter().filter(|outcome| outcome.kept).count();
+    let kept = outcomes.iter().filter(|outcome| outcome.cached).count();
     let before = if kept > 0 { format!(", {kept} of them before") } else { String::new() };
     writeln!(out, "{} of {} runs done{before}.", findings.done(), outcomes.len())?;
     writeln!(out, "Report {}", page.display())?;
@@ -313,16 +313,16 @@ fn print(
 }
 
 /// The exit status: wrong input, failed work, broken off, or none of it.
-fn ending(findings: &Findings<'_>, outcomes: &[Outcome], dir: &Path) -> Result<(), Failure> {
+fn ending(findings: &SweepResults<'_>, outcomes: &[RunResult], dir: &Path) -> Result<(), Failure> {
     let (done, of) = (findings.done(), outcomes.len());
     let mut failures = outcomes.iter().filter_map(|outcome| outcome.failure.as_ref());
     match failures.next() {
         Some(first) if of > 1 => {
             let count = 1 + failures.count();
-            let told = |why: &String| format!("{why} ({count} of {of} runs failed)");
+            let told = |reason: &String| format!("{reason} ({count} of {of} runs failed)");
             Err(match first {
-                Error::Input(why) => Failure::Input(told(why)),
-                Error::Work(why) => Failure::Work(told(why)),
+                Error::Input(reason) => Failure::Input(told(reason)),
+                Error::Work(reason) => Failure::Work(told(reason)),
             })
         }
         Some(first) => Err(first.clone().into()),

@@ -27,7 +27,7 @@ use std::time::Duration;
 use weir_server::p4runtime::{Programs, ServerConfig};
 use weir_server::thrift::ThriftConfig;
 use weir_switch::Switch;
-use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, Frames, Member};
+use weir_switch::driver::{CaptureConfig, DataplaneConfig, FabricDataplane, FabricMember, FrameSource};
 use weir_switch::tm::QueueLimits;
 use weir_testbed::links::{LINKS, socket};
 use weir_units::Time;
@@ -92,8 +92,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let interfaces = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interfaces);
     let config = DataplaneConfig {
         frames: match args.use_files {
-            None => Frames::Interfaces,
-            Some(seconds) => Frames::Files {
+            None => FrameSource::Interfaces,
+            Some(seconds) => FrameSource::Files {
                 directory: ".".into(),
                 wait: Time::from_secs(u64::try_from(seconds).unwrap_or(0)),
             },
@@ -101,7 +101,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         clock: args.clock.into(),
         priorities: target.priority_queues,
         limits: QueueLimits { packets: args.queue_depth, ..QueueLimits::BMV2 },
-        wires: BTreeMap::new(),
+        port_links: BTreeMap::new(),
         port_rates: args.port_rates.iter().copied().collect(),
         cpu_port: target.cpu_port,
         drop_port: target.drop_port,
@@ -117,7 +117,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let switch =
                 program.map(|program| Switch::new(program, config.switch_config(), seed).map(Box::new));
             let switch = switch.transpose().map_err(Failure::input)?;
-            vec![Member { config, switch, ports: args.interfaces.clone(), inner: Vec::new() }]
+            vec![FabricMember { config, switch, ports: args.interfaces.clone(), inner: Vec::new() }]
         }
         Some(fabric) => fabric.members(&config)?,
     };
@@ -131,7 +131,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             listen: (args.thrift_addr(), ThriftConfig::PORT).into(),
             device_id,
             seed,
-            swap: !target.disable_swap,
+            allow_config_swap: !target.disable_swap,
             programs: programs.clone(),
         };
         thrift.push(thrift::start(args, n, config, handle.clone())?);
@@ -197,7 +197,7 @@ fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
     let here = args.use_files.map(|_| Path::new("."));
     let folders: Vec<&Path> =
         pcap.into_iter().chain(args.log_file.as_deref().map(privilege::folder)).chain(here).collect();
-    privilege::confine(&capabilities, &folders)
+    privilege::sandbox(&capabilities, &folders)
 }
 
 /// Raises the limit of open files as far as allowed: a fabric has sockets and captures for each port.
@@ -214,7 +214,7 @@ fn warn(what: &str) -> std::io::Result<()> {
 
 /// Refuses impossible combinations before anything is started.
 fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
-    let refuse = |why: &str| Err(Failure::input(why));
+    let refuse = |reason: &str| Err(Failure::input(reason));
     if args.debugger || args.debugger_addr.is_some() {
         return refuse(
             "--debugger: not supported; `weir trace` and -L trace show a packet's path through the program",
@@ -311,8 +311,8 @@ mod tests {
                 }
                 "refused" => {
                     let option = line.trim_start_matches("-- ").split(' ').next().unwrap().to_owned();
-                    let Some(Err(why)) = outcome else { panic!("{line}: {outcome:?}") };
-                    assert!(option.starts_with(why.split(':').next().unwrap()), "{line}: {why}");
+                    let Some(Err(reason)) = outcome else { panic!("{line}: {outcome:?}") };
+                    assert!(option.starts_with(reason.split(':').next().unwrap()), "{line}: {reason}");
                 }
                 other => panic!("{line}: \"{other}\""),
             }

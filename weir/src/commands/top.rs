@@ -6,9 +6,9 @@ use super::controller::{Protocol, SwitchArgs, ThriftArgs, imported_topology};
 use super::policy;
 use crate::console::{Console, Failure};
 use crate::interrupt::catch_ctrl_c;
-use crate::live::{Ask, PortRow, Scene, ServeOptions, SwitchRow, View};
-use crate::output::Answer;
-use probe::{Probe, Reading};
+use crate::live::{PortRow, ServeOptions, SwitchRow, UserAction, View, ViewModel};
+use crate::output::QueryOutput;
+use probe::{Reading, SwitchReader};
 use serde_json::{Map, Value, json};
 use std::collections::BTreeMap;
 use std::io::{self, IsTerminal, Write};
@@ -21,13 +21,13 @@ use weir_controller::topology::{SwitchIx, Topology};
 use weir_units::{Bytes, Time};
 
 /// Time to wait for a key before messages are looked at.
-const KEYS: Duration = Duration::from_millis(50);
+const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
 /// Time that two readings may take.
-const PATIENCE: Duration = Duration::from_secs(30);
+const READ_TIMEOUT: Duration = Duration::from_secs(30);
 /// From one question to all hosts' agents for their policies to the next: each is a connection to every agent.
-const POLICIES: Duration = Duration::from_secs(3);
+const POLICY_POLL_INTERVAL: Duration = Duration::from_secs(3);
 /// The shortest interval: a reading of 80 switches takes about as long.
-const SHORTEST: Time = Time::from_ms(50);
+const MIN_INTERVAL: Time = Time::from_ms(50);
 
 /// Watch a running fabric: queues, rates, drops, marks, routes and policies, with links coloured by load
 ///
@@ -61,11 +61,11 @@ pub struct Args {
     #[command(flatten)]
     serve: ServeOptions,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Readings of all switches, in the topology's order.
-pub struct Round {
+pub struct PollResult {
     at: Instant,
     readings: Vec<Result<Reading, String>>,
     /// Policies of this machine's agents, with the number of hosts that hold each.
@@ -75,8 +75,8 @@ pub struct Round {
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    if args.interval < SHORTEST {
-        return Err(Failure::Input(format!("--interval {}: take {SHORTEST} or more", args.interval)));
+    if args.interval < MIN_INTERVAL {
+        return Err(Failure::Input(format!("--interval {}: take {MIN_INTERVAL} or more", args.interval)));
     }
     let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
@@ -92,7 +92,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 
 /// Switches that are read again and again. Dropping it ends that.
 pub struct Readings {
-    rounds: Option<Receiver<Round>>,
+    rounds: Option<Receiver<PollResult>>,
     runtime: Option<Runtime>,
 }
 
@@ -107,9 +107,9 @@ impl Readings {
     ) -> Result<Readings, Failure> {
         let probes = targets.into_iter().zip(topology.switch_ixs()).map(|(target, ix)| {
             let ports = topology.switch(ix).ports().map(|(port, _)| port).collect();
-            Probe::new(target, options.clone(), ports, thrift(ix))
+            SwitchReader::new(target, options.clone(), ports, thrift(ix))
         });
-        let mut probes: Vec<Probe> = probes.collect();
+        let mut probes: Vec<SwitchReader> = probes.collect();
         let interval = Duration::from_nanos(interval.as_ns());
         // One round waits while another one is shown; a reader that is ahead waits too.
         let (sender, rounds) = sync_channel(1);
@@ -120,7 +120,7 @@ impl Readings {
             let (mut policies, mut asked) = (BTreeMap::new(), None::<Instant>);
             loop {
                 tick.tick().await;
-                let asking = asked.is_none_or(|at| at.elapsed() >= POLICIES).then(|| {
+                let asking = asked.is_none_or(|at| at.elapsed() >= POLICY_POLL_INTERVAL).then(|| {
                     asked = Some(Instant::now());
                     tokio::task::spawn_blocking(policy::held)
                 });
@@ -128,7 +128,7 @@ impl Readings {
                 if let Some(asking) = asking {
                     policies = asking.await.unwrap_or_default();
                 }
-                let round = Round { at: Instant::now(), readings, policies: policies.clone() };
+                let round = PollResult { at: Instant::now(), readings, policies: policies.clone() };
                 // Nobody shows it any more.
                 if tokio::task::block_in_place(|| sender.send(round)).is_err() {
                     return;
@@ -139,7 +139,7 @@ impl Readings {
     }
 
     /// Returns the next round, if there is one within this time.
-    pub fn next(&self, patience: Duration) -> Option<Round> {
+    pub fn next(&self, patience: Duration) -> Option<PollResult> {
         self.rounds.as_ref()?.recv_timeout(patience).ok()
     }
 }
@@ -156,7 +156,8 @@ impl Drop for Readings {
 
 /// Two readings as JSON.
 fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
-    let next = || readings.next(PATIENCE).ok_or_else(|| Failure::work("the switches were not read in time"));
+    let next =
+        || readings.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches were not read in time"));
     let (before, now) = (next()?, next()?);
     let scene = scene(topology, "", Some(&before), &now);
     let ports: Map<String, Value> = scene
@@ -172,16 +173,16 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
         .collect();
     let switches = scene.switches.iter().map(|switch| {
         let value = json!({
-            "routes": switch.routes, "marks": switch.marks, "drops": switch.drops, "trouble": switch.trouble,
+            "routes": switch.routes, "marks": switch.marks, "drops": switch.drops, "trouble": switch.error,
         });
         (switch.name.clone(), value)
     });
     let switches: Map<String, Value> = switches.collect();
-    console.answer(&json!({"ports": ports, "switches": switches, "policies": now.policies}))?;
+    console.print_json(&json!({"ports": ports, "switches": switches, "policies": now.policies}))?;
     let silent: Vec<String> = scene
         .switches
         .iter()
-        .filter_map(|switch| Some(format!("{}: {}", switch.name, switch.trouble.as_ref()?)))
+        .filter_map(|switch| Some(format!("{}: {}", switch.name, switch.error.as_ref()?)))
         .collect();
     if silent.is_empty() { Ok(()) } else { Err(Failure::Work(silent.join("; "))) }
 }
@@ -199,7 +200,7 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
         catch_ctrl_c()?;
     }
     let mut view = View::open(on_terminal, !console.styled, web.as_ref())?;
-    let (mut last, mut shown): (Option<Round>, Scene) = (None, Scene::default());
+    let (mut last, mut shown): (Option<PollResult>, ViewModel) = (None, ViewModel::default());
     shown.title.clone_from(&title);
     shown.clock = "waiting for the switches".to_owned();
     let (mut note, mut is_held) = (String::new(), false);
@@ -215,18 +216,18 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
             }
             last = Some(round);
         }
-        match view.ask(&shown, KEYS)? {
-            None | Some(Ask::Step) => continue,
-            Some(Ask::Quit) => {
+        match view.ask(&shown, KEY_POLL_INTERVAL)? {
+            None | Some(UserAction::Step) => continue,
+            Some(UserAction::Quit) => {
                 if let Some(web) = &web {
                     web.end(String::new());
                 }
                 return Ok(());
             }
-            Some(Ask::Pause) => is_held = !is_held,
-            Some(Ask::Link(at)) => {
+            Some(UserAction::Pause) => is_held = !is_held,
+            Some(UserAction::Link(at)) => {
                 let done = toggle(topology, |ix| args.thrift.connect(ix), &shown, at);
-                note = done.unwrap_or_else(|why| why);
+                note = done.unwrap_or_else(|reason| reason);
             }
         }
         shown.is_paused = is_held;
@@ -236,7 +237,7 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
 }
 
 /// Notes the most bytes queued since the view began.
-pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut Scene) {
+pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut ViewModel) {
     peaks.resize(scene.ports.len(), 0);
     for (port, peak) in scene.ports.iter_mut().zip(peaks) {
         *peak = (*peak).max(port.queue.unwrap_or(0));
@@ -248,7 +249,7 @@ pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut Scene) {
 pub fn toggle(
     topology: &Topology,
     connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
-    scene: &Scene,
+    scene: &ViewModel,
     at: usize,
 ) -> Result<String, String> {
     let Some((switch, port)) = ports(topology).nth(at) else { return Err(String::new()) };
@@ -270,10 +271,10 @@ fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
 }
 
 /// Returns the view that follows from two rounds of readings.
-pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Round) -> Scene {
-    let reading = |round: &Round, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
+pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now: &PollResult) -> ViewModel {
+    let reading = |round: &PollResult, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
     let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());
-    let mut scene = Scene { title: title.to_owned(), ..Scene::default() };
+    let mut scene = ViewModel { title: title.to_owned(), ..ViewModel::default() };
     for (ix, port) in ports(topology) {
         let here = reading(now, ix).unwrap_or_default();
         let earlier = before.and_then(|before| reading(before, ix)).unwrap_or_default();
@@ -302,17 +303,17 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&Round>, now: &Rou
         scene.switches.push(match reading {
             Ok(reading) => SwitchRow {
                 name,
-                trouble: None,
+                error: None,
                 routes: reading.routes,
                 marks: reading.marks,
                 drops: reading.drops,
             },
-            Err(why) => SwitchRow { name, trouble: Some(why.clone()), ..SwitchRow::default() },
+            Err(reason) => SwitchRow { name, error: Some(reason.clone()), ..SwitchRow::default() },
         });
     }
     let sum = |of: fn(&SwitchRow) -> Option<u64>| scene.switches.iter().filter_map(of).sum::<u64>();
     let (drops, marks, routes) = (sum(|it| it.drops), sum(|it| it.marks), sum(|it| it.routes));
-    let answering = scene.switches.iter().filter(|it| it.trouble.is_none()).count();
+    let answering = scene.switches.iter().filter(|it| it.error.is_none()).count();
     let down = scene.ports.iter().filter(|port| !port.is_up).count();
     scene.clock = format!("{answering} of {} switches answer", scene.switches.len());
     let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
@@ -342,12 +343,12 @@ mod tests {
             routes: Some(2),
             ..Reading::default()
         };
-        let before = Round {
+        let before = PollResult {
             at,
             readings: vec![Ok(reading(0xffff_ff00, 9)), Ok(reading(0, 0))],
             policies: BTreeMap::new(),
         };
-        let now = Round {
+        let now = PollResult {
             at: at + Duration::from_secs(1),
             readings: vec![Ok(reading(1_000_000 - 0x100, 5)), Err("no answer".into())],
             policies: [("3 by 10.0.1.1".to_owned(), 2), ("none".to_owned(), 1)].into(),
@@ -356,7 +357,7 @@ mod tests {
         let port = &scene.ports[1];
         assert_eq!((port.rate_bps, port.load, port.queue), (8e6, 0.8, Some(5)));
         assert_eq!(scene.ports.len(), 4);
-        assert_eq!(scene.switches[1].trouble.as_deref(), Some("no answer"));
+        assert_eq!(scene.switches[1].error.as_deref(), Some("no answer"));
         assert_eq!(scene.clock, "1 of 2 switches answer");
         assert!(scene.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
     }

@@ -4,12 +4,12 @@ mod running;
 
 use super::{Engine, load_program, read};
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_report::files::{PUBLIC, write_whole};
-use weir_report::perfetto::{self, Passage};
+use weir_report::files::{MODE_PUBLIC, write_atomic};
+use weir_report::perfetto::{self, SwitchTraversal};
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
 
@@ -58,7 +58,7 @@ pub struct Args {
     #[command(flatten)]
     running: running::RunningArgs,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -82,8 +82,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         (None, None) => 0..traces.len(),
         (None, Some(n)) if (1..=traces.len()).contains(&n) => n - 1..n,
         (None, Some(n)) => {
-            let why = format!("--packet {n}: {name} has {} packets, counted from 1", traces.len());
-            return Err(Failure::Input(why));
+            let reason = format!("--packet {n}: {name} has {} packets, counted from 1", traces.len());
+            return Err(Failure::Input(reason));
         }
     };
     let shown = traces.iter().enumerate().filter(|(i, _)| shown.contains(i));
@@ -95,7 +95,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     if console.style.json {
         let packet = |(index, (line, trace)): (usize, &(usize, PacketTrace))| json!({"packet": index + 1, "file": name, "line": line, "steps": steps(trace)});
-        return console.answer(&shown.map(packet).collect::<Vec<_>>());
+        return console.print_json(&shown.map(packet).collect::<Vec<_>>());
     }
     for (number, (line, trace)) in shown {
         if args.hex.is_none() {
@@ -111,15 +111,16 @@ fn steps(trace: &PacketTrace) -> Vec<String> {
     trace.to_string().lines().map(str::to_owned).collect()
 }
 
-fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>) -> Passage {
+fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>) -> SwitchTraversal {
     let steps = steps(trace).iter().map(|line| line.trim().to_owned()).collect();
-    Passage { switch: switch.to_owned(), name, steps, from }
+    SwitchTraversal { switch: switch.to_owned(), name, steps, from }
 }
 
-fn write_perfetto(file: &Path, passages: &[Passage]) -> Result<(), Failure> {
+fn write_perfetto(file: &Path, passages: &[SwitchTraversal]) -> Result<(), Failure> {
     let mut bytes = Vec::new();
     perfetto::write_passages(passages, &mut bytes)?;
-    write_whole(file, &bytes, PUBLIC).map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
+    write_atomic(file, &bytes, MODE_PUBLIC)
+        .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
 }
 
 /// Returns the hexadecimal digits of `text`, whole bytes of them.
@@ -148,7 +149,7 @@ mod tests {
             assert_eq!(digits(text).unwrap().to_lowercase(), "0a0b0c");
         }
         for (text, told) in [("0a0", "3 digits"), ("", "0 digits"), ("0g", "'g'")] {
-            assert!(matches!(digits(text), Err(Failure::Input(why)) if why.contains(told)), "{text}");
+            assert!(matches!(digits(text), Err(Failure::Input(reason)) if reason.contains(told)), "{text}");
         }
     }
 }

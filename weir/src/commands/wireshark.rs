@@ -1,11 +1,11 @@
 //! `weir wireshark`
 
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_report::files::{PUBLIC, write_whole};
+use weir_report::files::{MODE_PUBLIC, write_atomic};
 
 const DISSECTOR: &str = include_str!("../../assets/weir.lua");
 const FILE: &str = "weir.lua";
@@ -26,7 +26,7 @@ pub struct Args {
     install: Option<Option<PathBuf>>,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -35,18 +35,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if console.style.json && args.install.is_none() {
         return Err(Failure::input("--json goes with --install; without it the dissector itself is printed"));
     }
-    let Some(folder) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
-    let folder = match folder {
-        Some(folder) => folder.clone(),
+    let Some(dir) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
+    let dir = match dir {
+        Some(dir) => dir.clone(),
         None => plugins().ok_or_else(|| {
             Failure::input("--install: there is no home directory (HOME), name a folder: --install DIR")
         })?,
     };
-    let file = super::folder(&folder)?.join(FILE);
-    write_whole(&file, DISSECTOR.as_bytes(), PUBLIC)
+    let file = super::dir(&dir)?.join(FILE);
+    write_atomic(&file, DISSECTOR.as_bytes(), MODE_PUBLIC)
         .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
     if console.style.json {
-        return console.answer(&json!({"dissector": file}));
+        return console.print_json(&json!({"dissector": file}));
     }
     Ok(writeln!(console.out, "Dissector {}", file.display())?)
 }

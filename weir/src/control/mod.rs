@@ -1,6 +1,6 @@
 //! Control sockets of running processes: where they are, and their server. `weir_testbed::talk` is what is said.
 
-pub mod place;
 mod socket;
+pub mod socket_path;
 
-pub use socket::{Serving, Socket};
+pub use socket::{Socket, SocketServer};

@@ -1,6 +1,6 @@
 //! A control socket's server.
 
-use super::place;
+use super::socket_path;
 use crate::console::Failure;
 use serde::Serialize;
 use serde::de::DeserializeOwned;
@@ -12,7 +12,7 @@ use std::sync::Arc;
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::Duration;
-use weir_testbed::talk;
+use weir_testbed::control;
 
 /// Connections that wait until they are accepted.
 const BACKLOG: i32 = 128;
@@ -20,12 +20,12 @@ const BACKLOG: i32 = 128;
 /// A socket that has a name.
 pub struct Socket {
     listener: UnixListener,
-    place: Place,
+    place: SocketAddress,
 }
 
 /// The location of a socket.
 #[derive(Clone)]
-enum Place {
+enum SocketAddress {
     /// A file that only its owner can open, removed at the end.
     File(PathBuf),
     /// A name of this network namespace, which goes with the process.
@@ -40,8 +40,8 @@ impl Socket {
     /// If the name is taken, or the file cannot be made.
     pub fn bind(path: &Path) -> Result<Socket, Failure> {
         let place = |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
-        if let Some(folder) = path.parent().filter(|it| *it == place::folder()) {
-            fs::create_dir_all(folder).map_err(place)?;
+        if let Some(dir) = path.parent().filter(|it| *it == socket_path::dir()) {
+            fs::create_dir_all(dir).map_err(place)?;
         }
         if let Ok(about) = fs::symlink_metadata(path) {
             use std::os::unix::fs::FileTypeExt;
@@ -61,7 +61,7 @@ impl Socket {
             fs::remove_file(path).map_err(place)?;
         }
         let listener = bind_private(path).map_err(place)?;
-        Ok(Socket { listener, place: Place::File(path.to_owned()) })
+        Ok(Socket { listener, place: SocketAddress::File(path.to_owned()) })
     }
 
     /// Takes a name of this network namespace (unix(7), abstract sockets).
@@ -78,14 +78,14 @@ impl Socket {
         };
         let address = SocketAddr::from_abstract_name(name).map_err(wrong)?;
         let listener = UnixListener::bind_addr(&address).map_err(wrong)?;
-        Ok(Socket { listener, place: Place::Name(address) })
+        Ok(Socket { listener, place: SocketAddress::Name(address) })
     }
 
     /// Returns the file, if it has one.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
-            Place::File(path) => Some(path),
-            Place::Name(_) => None,
+            SocketAddress::File(path) => Some(path),
+            SocketAddress::Name(_) => None,
         }
     }
 
@@ -93,7 +93,7 @@ impl Socket {
     pub fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
         mut ask: impl FnMut(Q) -> Result<R, String> + Send + 'static,
-    ) -> Serving {
+    ) -> SocketServer {
         let stop = Arc::new(AtomicBool::new(false));
         let (place, stopped) = (self.place.clone(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
@@ -110,10 +110,10 @@ impl Socket {
                     continue;
                 }
                 // A client that goes away without hearing the answer does not want it.
-                let _ = talk::answer(&stream, &mut ask);
+                let _ = control::answer(&stream, &mut ask);
             }
         });
-        Serving { place, stop, thread: Some(thread) }
+        SocketServer { place, stop, thread: Some(thread) }
     }
 }
 
@@ -136,23 +136,23 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
 }
 
 /// A socket that is listened at; its name goes with it.
-pub struct Serving {
-    place: Place,
+pub struct SocketServer {
+    place: SocketAddress,
     stop: Arc<AtomicBool>,
     thread: Option<JoinHandle<()>>,
 }
 
-impl Drop for Serving {
+impl Drop for SocketServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
         // Wakes it.
         let woken = match &self.place {
-            Place::File(path) => {
+            SocketAddress::File(path) => {
                 let woken = UnixStream::connect(path).is_ok();
                 let _ = fs::remove_file(path);
                 woken
             }
-            Place::Name(address) => UnixStream::connect_addr(address).is_ok(),
+            SocketAddress::Name(address) => UnixStream::connect_addr(address).is_ok(),
         };
         if let Some(thread) = self.thread.take().filter(|_| woken) {
             let _ = thread.join();

@@ -1,6 +1,6 @@
 //! Draws a scene: a function of the scene and of the user's choices.
 
-use super::{Choice, Order, Scene};
+use super::{Order, ViewModel, ViewState};
 use ratatui::Frame;
 use ratatui::layout::{Constraint, Layout, Rect};
 use ratatui::style::{Color, Modifier, Style};
@@ -17,7 +17,7 @@ const BUSY: f64 = 0.5;
 const FULL: f64 = 0.8;
 
 /// Draws a scene.
-pub fn draw(frame: &mut Frame<'_>, scene: &Scene, choice: &Choice) {
+pub fn draw(frame: &mut Frame<'_>, scene: &ViewModel, choice: &ViewState) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)])
             .areas(frame.area());
@@ -39,7 +39,7 @@ pub fn draw(frame: &mut Frame<'_>, scene: &Scene, choice: &Choice) {
 }
 
 /// Rows of everything but ports, with headings.
-fn beside_ports(scene: &Scene) -> usize {
+fn beside_ports(scene: &ViewModel) -> usize {
     let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
     scene.totals.len().div_ceil(3) + with_heading(scene.switches.len()) + with_heading(scene.flows.len())
 }
@@ -48,7 +48,7 @@ fn bold() -> Style {
     Style::new().add_modifier(Modifier::BOLD)
 }
 
-fn heading(scene: &Scene, width: u16) -> Paragraph<'_> {
+fn heading(scene: &ViewModel, width: u16) -> Paragraph<'_> {
     let mut first =
         vec![Span::styled(scene.title.as_str(), bold()), Span::raw("  "), Span::raw(scene.clock.as_str())];
     if scene.is_paused {
@@ -62,7 +62,7 @@ fn heading(scene: &Scene, width: u16) -> Paragraph<'_> {
     Paragraph::new(vec![Line::from(first), Line::raw(bar)])
 }
 
-fn footing<'a>(scene: &'a Scene, choice: &Choice) -> Paragraph<'a> {
+fn footing<'a>(scene: &'a ViewModel, choice: &ViewState) -> Paragraph<'a> {
     let order = match choice.order {
         Order::Topology => "order: topology",
         Order::Load => "order: load",
@@ -107,7 +107,7 @@ fn count(value: Option<u64>) -> Cell<'static> {
     right(value.map_or_else(|| "-".to_owned(), format::count))
 }
 
-fn colour(load: f64, is_up: bool, choice: &Choice) -> Style {
+fn colour(load: f64, is_up: bool, choice: &ViewState) -> Style {
     let style = Style::new();
     match load {
         _ if choice.is_plain => style,
@@ -118,7 +118,7 @@ fn colour(load: f64, is_up: bool, choice: &Choice) -> Style {
     }
 }
 
-fn ports(frame: &mut Frame<'_>, area: Rect, scene: &Scene, choice: &Choice) {
+fn ports(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel, choice: &ViewState) {
     let rows = choice.order(scene).into_iter().map(|at| {
         let port = &scene.ports[at];
         let state = if port.is_up { bar(port.load) } else { "down".to_owned() };
@@ -161,7 +161,7 @@ fn ports(frame: &mut Frame<'_>, area: Rect, scene: &Scene, choice: &Choice) {
 }
 
 /// Totals, switches and flows, one below the other, as far as there is room.
-fn others(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+fn others(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
     let totals = scene.totals.len().div_ceil(3) as u16;
     let switches = if scene.switches.is_empty() { 0 } else { scene.switches.len() as u16 + 1 };
     // Flows change more than switches, so they keep half of the room if both have too little.
@@ -184,12 +184,12 @@ fn others(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     }
 }
 
-fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
     // Where there is too little room, those with trouble are in sight.
     let (troubled, others): (Vec<_>, Vec<_>) =
-        scene.switches.iter().partition(|switch| switch.trouble.is_some());
+        scene.switches.iter().partition(|switch| switch.error.is_some());
     let rows = troubled.into_iter().chain(others).map(|switch| {
-        let trouble = Cell::new(switch.trouble.clone().unwrap_or_default());
+        let trouble = Cell::new(switch.error.clone().unwrap_or_default());
         Row::new([
             Cell::new(switch.name.clone()),
             count(switch.routes),
@@ -210,7 +210,7 @@ fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
     frame.render_widget(table.header(header.style(bold())), area);
 }
 
-fn flow_table(frame: &mut Frame<'_>, area: Rect, scene: &Scene) {
+fn flow_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
     let rows = scene.flows.iter().map(|flow| {
         let done = flow.size.filter(|&size| size > 0).map(|size| flow.acked as f64 / size as f64);
         Row::new([
@@ -233,7 +233,7 @@ mod tests {
     use ratatui::backend::TestBackend;
     use ratatui::buffer::Buffer;
 
-    fn scene() -> Scene {
+    fn scene() -> ViewModel {
         let port = |name: &str, peer: &str, load: f64, queue| PortRow {
             name: name.into(),
             peer: peer.into(),
@@ -252,14 +252,14 @@ mod tests {
         ports[3].is_up = false;
         let switch = |name: &str| SwitchRow {
             name: name.into(),
-            trouble: None,
+            error: None,
             routes: Some(4),
             marks: Some(12_345),
             drops: Some(0),
         };
         let mut switches = vec![switch("s1"), switch("s2")];
-        switches[1].trouble = Some("no answer".into());
-        Scene {
+        switches[1].error = Some("no answer".into());
+        ViewModel {
             title: "fabric.yaml".into(),
             clock: "12.3 of 20 ms".into(),
             progress: Some(0.615),
@@ -281,7 +281,7 @@ mod tests {
         }
     }
 
-    fn render(width: u16, height: u16, scene: &Scene, choice: &Choice) -> Buffer {
+    fn render(width: u16, height: u16, scene: &ViewModel, choice: &ViewState) -> Buffer {
         let mut terminal = Terminal::new(TestBackend::new(width, height)).unwrap();
         terminal.draw(|frame| draw(frame, scene, choice)).unwrap();
         terminal.backend().buffer().clone()
@@ -298,33 +298,33 @@ mod tests {
 
     #[test]
     fn a_scene_at_80_columns() {
-        insta::assert_snapshot!(text(&render(80, 20, &scene(), &Choice::default())));
+        insta::assert_snapshot!(text(&render(80, 20, &scene(), &ViewState::default())));
     }
 
     #[test]
     fn a_scene_at_200_columns() {
-        let choice = Choice { order: Order::Load, row: 1, is_plain: false };
+        let choice = ViewState { order: Order::Load, row: 1, is_plain: false };
         insta::assert_snapshot!(text(&render(200, 16, &scene(), &choice)));
     }
 
     #[test]
     fn links_are_coloured_by_load_unless_colours_are_unwelcome() {
-        let colours = |choice: &Choice| {
+        let colours = |choice: &ViewState| {
             let buffer = render(80, 20, &scene(), choice);
             // The first cell of the bars: the rows follow the heading and the table's header.
             let x = (0..80).find(|&x| buffer[(x, 2)].symbol() == "l").unwrap();
             (3..7).map(|y| buffer[(x, y)].fg).collect::<Vec<_>>()
         };
-        let choice = Choice::default();
+        let choice = ViewState::default();
         assert_eq!(colours(&choice), [Color::Green, Color::Red, Color::Yellow, Color::Red]);
-        assert_eq!(colours(&Choice { is_plain: true, ..choice }), [Color::Reset; 4]);
+        assert_eq!(colours(&ViewState { is_plain: true, ..choice }), [Color::Reset; 4]);
     }
 
     #[test]
     fn any_size_can_be_drawn() {
         for (width, height) in [(1, 1), (10, 3), (40, 5), (119, 2), (300, 80)] {
-            render(width, height, &scene(), &Choice { row: 99, ..Choice::default() });
-            render(width, height, &Scene::default(), &Choice::default());
+            render(width, height, &scene(), &ViewState { row: 99, ..ViewState::default() });
+            render(width, height, &ViewModel::default(), &ViewState::default());
         }
     }
 
@@ -334,7 +334,7 @@ mod tests {
         let port = scene.ports[0].clone();
         scene.ports =
             (0..500).map(|n| PortRow { name: format!("s{n}:1"), queue: Some(n), ..port.clone() }).collect();
-        let mut choice = Choice::default();
+        let mut choice = ViewState::default();
         choice.step(400, &scene);
         assert!(text(&render(80, 20, &scene, &choice)).contains("s400:1"));
         choice.step(isize::MAX, &scene);
@@ -342,6 +342,6 @@ mod tests {
         choice.reorder();
         choice.reorder();
         assert_eq!((choice.order, choice.selected(&scene)), (Order::Queue, Some(499)), "the longest queue");
-        assert_eq!(Choice::default().selected(&Scene::default()), None);
+        assert_eq!(ViewState::default().selected(&ViewModel::default()), None);
     }
 }

@@ -1,6 +1,6 @@
 //! The terminal, while a scene is shown on it.
 
-use super::{Ask, Choice, Scene, draw};
+use super::{UserAction, ViewModel, ViewState, draw};
 use crate::console::Failure;
 use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, KeyModifiers};
 use std::io::{self, IsTerminal};
@@ -10,35 +10,35 @@ use std::time::Duration;
 const PAGE: isize = 10;
 
 /// A terminal that shows scenes. Dropping it gives the terminal back.
-pub struct Screen {
+pub struct TerminalView {
     terminal: ratatui::DefaultTerminal,
-    choice: Choice,
+    choice: ViewState,
 }
 
-impl Screen {
+impl TerminalView {
     /// Takes the terminal.
     ///
     /// # Errors
     ///
     /// If standard output is no terminal.
-    pub fn open(is_plain: bool) -> Result<Screen, Failure> {
+    pub fn open(is_plain: bool) -> Result<TerminalView, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
             return Err(Failure::input(
                 "a live view needs a terminal: standard input and output must be one",
             ));
         }
         let terminal = ratatui::try_init().map_err(Failure::work)?;
-        Ok(Screen { terminal, choice: Choice { is_plain, ..Choice::default() } })
+        Ok(TerminalView { terminal, choice: ViewState { is_plain, ..ViewState::default() } })
     }
 
     /// Shows a scene.
-    pub fn show(&mut self, scene: &Scene) -> Result<(), Failure> {
+    pub fn show(&mut self, scene: &ViewModel) -> Result<(), Failure> {
         let choice = &self.choice;
         self.terminal.draw(|frame| draw(frame, scene, choice)).map(drop).map_err(Failure::from)
     }
 
     /// Waits at most this long for a key and returns the user's request. Changes of the view are drawn at once.
-    pub fn ask(&mut self, scene: &Scene, patience: Duration) -> Result<Option<Ask>, Failure> {
+    pub fn ask(&mut self, scene: &ViewModel, patience: Duration) -> Result<Option<UserAction>, Failure> {
         if !event::poll(patience)? {
             return Ok(None);
         }
@@ -51,20 +51,20 @@ impl Screen {
     }
 }
 
-impl Drop for Screen {
+impl Drop for TerminalView {
     fn drop(&mut self) {
         ratatui::restore();
     }
 }
 
 /// Returns the request that a key stands for.
-fn asked(key: KeyEvent, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
+fn asked(key: KeyEvent, choice: &mut ViewState, scene: &ViewModel) -> Option<UserAction> {
     match key.code {
-        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(Ask::Quit),
-        KeyCode::Char('q') | KeyCode::Esc => Some(Ask::Quit),
-        KeyCode::Char(' ' | 'p') => Some(Ask::Pause),
-        KeyCode::Char('s') => Some(Ask::Step),
-        KeyCode::Char('d') => choice.selected(scene).map(Ask::Link),
+        KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(UserAction::Quit),
+        KeyCode::Char('q') | KeyCode::Esc => Some(UserAction::Quit),
+        KeyCode::Char(' ' | 'p') => Some(UserAction::Pause),
+        KeyCode::Char('s') => Some(UserAction::Step),
+        KeyCode::Char('d') => choice.selected(scene).map(UserAction::Link),
         KeyCode::Char('o') => {
             choice.reorder();
             None
@@ -79,7 +79,7 @@ fn asked(key: KeyEvent, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
     }
 }
 
-fn move_by(rows: isize, choice: &mut Choice, scene: &Scene) -> Option<Ask> {
+fn move_by(rows: isize, choice: &mut ViewState, scene: &ViewModel) -> Option<UserAction> {
     choice.step(rows, scene);
     None
 }
@@ -91,24 +91,24 @@ mod tests {
 
     #[test]
     fn keys_do_what_the_footer_lists() {
-        let scene = Scene { ports: vec![PortRow::default(); 3], ..Scene::default() };
-        let mut choice = Choice::default();
+        let scene = ViewModel { ports: vec![PortRow::default(); 3], ..ViewModel::default() };
+        let mut choice = ViewState::default();
         let mut press = |code| asked(KeyEvent::new(code, KeyModifiers::NONE), &mut choice, &scene);
-        assert_eq!(press(KeyCode::Char(' ')), Some(Ask::Pause));
-        assert_eq!(press(KeyCode::Char('s')), Some(Ask::Step));
-        assert_eq!((press(KeyCode::Down), press(KeyCode::Char('d'))), (None, Some(Ask::Link(1))));
-        assert_eq!((press(KeyCode::End), press(KeyCode::Char('d'))), (None, Some(Ask::Link(2))));
+        assert_eq!(press(KeyCode::Char(' ')), Some(UserAction::Pause));
+        assert_eq!(press(KeyCode::Char('s')), Some(UserAction::Step));
+        assert_eq!((press(KeyCode::Down), press(KeyCode::Char('d'))), (None, Some(UserAction::Link(1))));
+        assert_eq!((press(KeyCode::End), press(KeyCode::Char('d'))), (None, Some(UserAction::Link(2))));
         assert_eq!(
             (press(KeyCode::Home), press(KeyCode::Up), press(KeyCode::Char('d'))),
-            (None, None, Some(Ask::Link(0)))
+            (None, None, Some(UserAction::Link(0)))
         );
         assert_eq!((press(KeyCode::Char('x')), press(KeyCode::Char('o'))), (None, None));
-        assert_eq!(press(KeyCode::Char('q')), Some(Ask::Quit));
+        assert_eq!(press(KeyCode::Char('q')), Some(UserAction::Quit));
         assert_eq!(choice.order, Order::Load);
         let ctrl_c = KeyEvent::new(KeyCode::Char('c'), KeyModifiers::CONTROL);
-        assert_eq!(asked(ctrl_c, &mut choice, &scene), Some(Ask::Quit));
+        assert_eq!(asked(ctrl_c, &mut choice, &scene), Some(UserAction::Quit));
         assert_eq!(
-            asked(KeyEvent::new(KeyCode::Char('d'), KeyModifiers::NONE), &mut choice, &Scene::default()),
+            asked(KeyEvent::new(KeyCode::Char('d'), KeyModifiers::NONE), &mut choice, &ViewModel::default()),
             None
         );
     }

@@ -1,14 +1,14 @@
 //! The outputs of a live view: the terminal, browsers, or both.
 
-use super::{Ask, Scene, Screen, Web};
+use super::{TerminalView, UserAction, ViewModel, WebView};
 use crate::console::Failure;
 use crate::interrupt::interrupted;
 use std::time::Duration;
 
 /// A terminal, a server of pages, or both.
 pub struct View<'a> {
-    screen: Option<Screen>,
-    web: Option<&'a Web>,
+    screen: Option<TerminalView>,
+    web: Option<&'a WebView>,
 }
 
 impl<'a> View<'a> {
@@ -17,13 +17,13 @@ impl<'a> View<'a> {
     /// # Errors
     ///
     /// If the terminal is wanted and there is none.
-    pub fn open(on_terminal: bool, is_plain: bool, web: Option<&'a Web>) -> Result<View<'a>, Failure> {
-        let screen = on_terminal.then(|| Screen::open(is_plain)).transpose()?;
+    pub fn open(on_terminal: bool, is_plain: bool, web: Option<&'a WebView>) -> Result<View<'a>, Failure> {
+        let screen = on_terminal.then(|| TerminalView::open(is_plain)).transpose()?;
         Ok(View { screen, web })
     }
 
     /// Shows a scene.
-    pub fn show(&mut self, scene: &Scene) -> Result<(), Failure> {
+    pub fn show(&mut self, scene: &ViewModel) -> Result<(), Failure> {
         if let Some(web) = self.web {
             web.show(scene);
         }
@@ -31,9 +31,9 @@ impl<'a> View<'a> {
     }
 
     /// Waits at most so long for what users ask for.
-    pub fn ask(&mut self, scene: &Scene, patience: Duration) -> Result<Option<Ask>, Failure> {
+    pub fn ask(&mut self, scene: &ViewModel, patience: Duration) -> Result<Option<UserAction>, Failure> {
         if interrupted() {
-            return Ok(Some(Ask::Quit));
+            return Ok(Some(UserAction::Quit));
         }
         // With a terminal, browsers are looked at between two waits for keys.
         let alone = if self.screen.is_some() { Duration::ZERO } else { patience };

@@ -1,8 +1,8 @@
 //! Scenes in browsers: one page that asks for the scene again and again, and sends what its reader asks for.
 
-use super::{Ask, Scene};
+use super::{UserAction, ViewModel};
 use crate::console::Failure;
-use crate::http::{Opened, Request, Response, Server};
+use crate::http::{BoundListener, Request, Response, Server};
 use std::net::{IpAddr, SocketAddr};
 use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
@@ -30,9 +30,9 @@ impl ServeOptions {
     }
 
     /// Begins to serve. `None`: it was not asked for.
-    pub fn open(self) -> Result<Option<Web>, Failure> {
+    pub fn open(self) -> Result<Option<WebView>, Failure> {
         let Some(address) = self.serve else { return Ok(None) };
-        Opened::at(address, "--serve", "the live view is").and_then(Web::serve).map(Some)
+        BoundListener::at(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
     }
 }
 
@@ -48,7 +48,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 /// State that the server and the view share.
 #[derive(Debug, Default)]
 struct Shared {
-    scene: Scene,
+    scene: ViewModel,
     /// Time at which a page last requested the scene.
     asked: Option<Instant>,
 }
@@ -58,29 +58,29 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
 }
 
 /// A view in browsers. Dropping it ends it.
-pub struct Web {
+pub struct WebView {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
-    asks: Receiver<Wish>,
+    asks: Receiver<WebAction>,
     _server: Server,
 }
 
 /// A reader's request. It names ports, as their indices are the view's own.
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Wish {
+enum WebAction {
     Pause,
     Step,
     Link(String),
 }
 
-impl Web {
-    fn serve(opened: Opened) -> Result<Web, Failure> {
+impl WebView {
+    fn serve(opened: BoundListener) -> Result<WebView, Failure> {
         let address = opened.address();
         let shared = Arc::new(Mutex::new(Shared::default()));
         let (sender, asks) = sync_channel(WAITING);
         let (is_local, read) = (address.ip().is_loopback(), shared.clone());
         let _server = opened.serve(move |request| respond(request, is_local, &read, &sender))?;
-        Ok(Web { address, shared, asks, _server })
+        Ok(WebView { address, shared, asks, _server })
     }
 
     /// The address of the page.
@@ -89,16 +89,18 @@ impl Web {
     }
 
     /// Shows a scene.
-    pub fn show(&self, scene: &Scene) {
+    pub fn show(&self, scene: &ViewModel) {
         lock(&self.shared).scene.clone_from(scene);
     }
 
     /// Waits at most so long for what a reader asks for.
-    pub fn ask(&self, scene: &Scene, patience: Duration) -> Option<Ask> {
+    pub fn ask(&self, scene: &ViewModel, patience: Duration) -> Option<UserAction> {
         match self.asks.recv_timeout(patience).ok()? {
-            Wish::Pause => Some(Ask::Pause),
-            Wish::Step => Some(Ask::Step),
-            Wish::Link(name) => scene.ports.iter().position(|port| port.name == name).map(Ask::Link),
+            WebAction::Pause => Some(UserAction::Pause),
+            WebAction::Step => Some(UserAction::Step),
+            WebAction::Link(name) => {
+                scene.ports.iter().position(|port| port.name == name).map(UserAction::Link)
+            }
         }
     }
 
@@ -123,11 +125,11 @@ fn respond(
     request: &Request<'_>,
     is_local: bool,
     shared: &Mutex<Shared>,
-    asks: &SyncSender<Wish>,
+    asks: &SyncSender<WebAction>,
 ) -> Response {
     let host = request.field("host").unwrap_or_default();
     if is_local && !names_this_machine(host) {
-        return Response::refused("403 Forbidden", "ask for 127.0.0.1 or localhost");
+        return Response::error("403 Forbidden", "ask for 127.0.0.1 or localhost");
     }
     match (request.method, request.path) {
         ("GET", "/") => Response::ok("text/html; charset=utf-8", PAGE.to_owned()),
@@ -136,30 +138,30 @@ fn respond(
             let text = serde_json::to_string(&shared.scene);
             shared.asked = Some(Instant::now());
             text.map_or_else(
-                |_| Response::refused("500 Internal Server Error", "the scene has no JSON"),
+                |_| Response::error("500 Internal Server Error", "the scene has no JSON"),
                 |text| Response::ok("application/json", text),
             )
         }
         ("GET", _) => Response::not_found("the page is at /"),
         ("POST", _) if !is_local => {
-            Response::refused("403 Forbidden", "the view is served to others, who may look only")
+            Response::error("403 Forbidden", "the view is served to others, who may look only")
         }
         ("POST", path) => {
             let is_own = |origin: &str| origin.strip_prefix("http://") == Some(host);
             if !request.field("origin").is_none_or(is_own) {
-                return Response::refused("403 Forbidden", "this is for the page's own script");
+                return Response::error("403 Forbidden", "this is for the page's own script");
             }
             let wish = match path {
-                "/pause" => Wish::Pause,
-                "/step" => Wish::Step,
+                "/pause" => WebAction::Pause,
+                "/step" => WebAction::Step,
                 _ => match path.strip_prefix("/link/") {
-                    Some(port) => Wish::Link(port.to_owned()),
+                    Some(port) => WebAction::Link(port.to_owned()),
                     None => return Response::not_found("ask for /pause, /step or /link/PORT"),
                 },
             };
             match asks.try_send(wish) {
                 Ok(()) => Response::ok("application/json", "{}".to_owned()),
-                Err(_) => Response::refused("503 Service Unavailable", "others have asked before"),
+                Err(_) => Response::error("503 Service Unavailable", "others have asked before"),
             }
         }
         _ => Response::not_allowed(),
@@ -182,12 +184,12 @@ mod tests {
     use crate::http::tests::ask;
     use crate::live::PortRow;
 
-    fn web() -> Web {
+    fn web() -> WebView {
         let options = ServeOptions { serve: Some(address("0").unwrap()) };
         options.open().unwrap().unwrap()
     }
 
-    fn send(web: &Web, line: &str, fields: &str) -> String {
+    fn send(web: &WebView, line: &str, fields: &str) -> String {
         ask(web.address, format!("{line} HTTP/1.1\r\n{fields}\r\n").as_bytes())
     }
 
@@ -204,11 +206,11 @@ mod tests {
     fn pages_read_the_scene_and_ask_by_name() {
         let web = web();
         let port = |name: &str| PortRow { name: name.into(), load: f64::NAN, ..PortRow::default() };
-        let scene = Scene {
+        let scene = ViewModel {
             title: "<b>".into(),
             ports: vec![port("s1:1"), port("s1:2")],
             keys: vec![("space", "pause")],
-            ..Scene::default()
+            ..ViewModel::default()
         };
         web.show(&scene);
         assert!(send(&web, "GET /", "Host: localhost:1\r\n").contains("<title>Weir</title>"));
@@ -219,7 +221,9 @@ mod tests {
         assert_eq!((&read["title"], &read["ports"][1]["name"]), (&"<b>".into(), &"s1:2".into()));
         assert_eq!(read["keys"][0][1], "pause");
         let moment = Duration::from_secs(5);
-        for (path, asked) in [("/pause", Ask::Pause), ("/step", Ask::Step), ("/link/s1:2", Ask::Link(1))] {
+        for (path, asked) in
+            [("/pause", UserAction::Pause), ("/step", UserAction::Step), ("/link/s1:2", UserAction::Link(1))]
+        {
             let own = "Host: [::1]:8\r\nOrigin: http://[::1]:8\r\n";
             assert!(send(&web, &format!("POST {path}"), own).starts_with("HTTP/1.1 200"));
             assert_eq!(web.ask(&scene, moment), Some(asked));

@@ -43,7 +43,7 @@ fn damage(what: &str, began: &Start, watch: &Lines, pings: &[Lines]) -> Option<S
     let said: Vec<String> =
         watch.all().into_iter().filter(|(at, _)| *at >= began).map(|(_, it)| it).collect();
     let is_harmless = |line: &String| {
-        let is_written = ["rerouted", "refilled", "repaired"].iter().any(|why| line.contains(why));
+        let is_written = ["rerouted", "refilled", "repaired"].iter().any(|reason| line.contains(reason));
         let is_nothing = line.contains(": 0 inserted, 0 modified, 0 deleted");
         !line.contains("is down") && (!is_written || is_nothing)
     };

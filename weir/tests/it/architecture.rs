@@ -93,9 +93,9 @@ fn dependencies_point_one_way() {
 }
 
 /// Every Rust file below `folder`, but for those below `drivers` and test files.
-fn sources(folder: &Path, drivers: &[&str]) -> Vec<PathBuf> {
+fn sources(dir: &Path, drivers: &[&str]) -> Vec<PathBuf> {
     let mut files = Vec::new();
-    for entry in fs::read_dir(folder).expect("a folder") {
+    for entry in fs::read_dir(dir).expect("a folder") {
         let path = entry.expect("an entry").path();
         let name = path.file_name().and_then(|n| n.to_str()).unwrap_or_default().to_owned();
         if drivers.contains(&name.trim_end_matches(".rs")) || name.starts_with("tests") {

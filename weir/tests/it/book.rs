@@ -8,12 +8,12 @@ fn root() -> PathBuf {
 }
 
 /// Every file below `folder` whose name has one of the endings, as a path from the root.
-pub fn files(folder: &str, endings: &[&str]) -> Vec<String> {
+pub fn files(dir: &str, endings: &[&str]) -> Vec<String> {
     let mut found = Vec::new();
-    for entry in fs::read_dir(root().join(folder)).expect("a folder") {
+    for entry in fs::read_dir(root().join(dir)).expect("a folder") {
         let entry = entry.expect("an entry");
         let name = entry.file_name().into_string().expect("names are UTF-8");
-        let path = if folder.is_empty() { name.clone() } else { format!("{folder}/{name}") };
+        let path = if dir.is_empty() { name.clone() } else { format!("{dir}/{name}") };
         let is_ours =
             !name.starts_with('.') && !["target", "runs", "build", "logs", "snapshots"].contains(&&*name);
         let kind = entry.file_type().expect("a type");
@@ -72,9 +72,9 @@ fn anchors(text: &str) -> Vec<String> {
 }
 
 /// `folder/to` without `..` and `.`.
-fn resolve(folder: &Path, to: &str) -> PathBuf {
+fn resolve(dir: &Path, to: &str) -> PathBuf {
     let mut path = PathBuf::new();
-    for part in folder.join(to).components() {
+    for part in dir.join(to).components() {
         match part {
             Component::ParentDir => {
                 path.pop();
@@ -120,7 +120,7 @@ fn every_link_leads_somewhere() {
     let (mut faults, mut checked) = (Vec::new(), 0);
     for page in pages() {
         let text = read(&page);
-        let folder = Path::new(&page).parent().expect("a page is in a folder");
+        let dir = Path::new(&page).parent().expect("a page is in a folder");
         for target in links(&prose(&text)) {
             if target.contains("://") || target.starts_with("mailto:") {
                 continue;
@@ -128,8 +128,8 @@ fn every_link_leads_somewhere() {
             checked += 1;
             let (to, anchor) =
                 target.split_once('#').map_or((&*target, None), |(to, anchor)| (to, Some(anchor)));
-            let path = if to.is_empty() { PathBuf::from(&page) } else { resolve(folder, to) };
-            faults.extend(fault(&path, anchor).map(|why| format!("{page}: {target}: {why}")));
+            let path = if to.is_empty() { PathBuf::from(&page) } else { resolve(dir, to) };
+            faults.extend(fault(&path, anchor).map(|reason| format!("{page}: {target}: {reason}")));
         }
     }
     assert!(faults.is_empty(), "{}", faults.join("\n"));
@@ -157,8 +157,8 @@ fn every_citation_in_the_code_resolves() {
                 cited.split_once('#').map_or((cited, None), |(page, anchor)| (page, Some(anchor)));
             if page.ends_with(".md") {
                 checked += 1;
-                let why = fault(&Path::new("docs").join(page), anchor);
-                faults.extend(why.map(|why| format!("{path}: docs/{cited}: {why}")));
+                let reason = fault(&Path::new("docs").join(page), anchor);
+                faults.extend(reason.map(|reason| format!("{path}: docs/{cited}: {reason}")));
             }
         }
     }

@@ -271,11 +271,11 @@ fn a_new_scheme_has_one_name_and_the_tested_versions() {
 fn names_that_do_not_compile_are_refused() {
     let dir = tempfile::tempdir().unwrap();
     let weir_dir = repository().display().to_string();
-    let refused = |what: &str, name: &str, why: &str| {
+    let refused = |what: &str, name: &str, reason: &str| {
         let args = ["new", what, name, "--weir", &weir_dir];
         let output = weir().current_dir(&dir).args(args).assert().code(2).get_output().clone();
         let message = String::from_utf8(output.stderr).unwrap();
-        assert!(message.contains(why) && !dir.path().join(name).exists(), "{message}");
+        assert!(message.contains(reason) && !dir.path().join(name).exists(), "{message}");
     };
     for what in ["scheme", "experiment", "telemetry"] {
         refused(what, "match", "match is a keyword of Rust");

@@ -131,14 +131,14 @@ fn one_run_is_done_by_its_number_and_options_of_other_engines_are_refused() {
     assert!(
         dir.join("s/flows.0.size=100KB,seed=2/summary.json").exists() && !dir.join("s/sweep.csv").exists()
     );
-    for (options, why) in [
+    for (options, reason) in [
         (&["--only", "6"][..], "the sweep has 6 runs, numbered from 0"),
         (&["--dry-run"], "--dry-run is for --engine slurm"),
         (&["--engine", "ray", "--jobs", "3"], "--jobs is for --engine local or slurm"),
         (&["--engine", "slurm", "--fresh"], "--fresh is for --engine local"),
     ] {
         let (status, told) = sweep(dir, options);
-        assert!(status == 2 && told.contains(why), "{options:?}: {told}");
+        assert!(status == 2 && told.contains(reason), "{options:?}: {told}");
     }
     let (status, told) = sweep(dir, &["--engine", "ray", "--out", "r"]);
     assert!(status == 1 && told.contains("pip install 'weir-fabric[ray]'"), "{told}");

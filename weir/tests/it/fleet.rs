@@ -7,11 +7,11 @@ use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_client::fleet::{Task, apply};
+use weir_client::fleet::{SwitchTask, apply};
 use weir_client::{ClientOptions, Program, Target};
-use weir_controller::plan::goals;
+use weir_controller::plan::desired_states;
 use weir_controller::topology::build;
-use weir_controller::{Method, PlanOptions, routes};
+use weir_controller::{PlanOptions, RoutingMethod, routes};
 use weir_server::p4runtime::{Programs, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
@@ -25,8 +25,9 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
     let p4info = p4runtime::p4info::parse(&text("fncc.p4info.txtpb")).expect("P4Info");
     let program = Arc::new(Program::new(p4info, text("fncc.json").into_bytes()).expect("a program"));
     let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 8}").expect("YAML")).expect("a fabric");
-    let routes = routes(&topology, Method::Auto).expect("routes");
-    let mut goals = goals(&topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
+    let routes = routes(&topology, RoutingMethod::Auto).expect("routes");
+    let mut goals =
+        desired_states(&topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
 
     let (mut dataplanes, mut tasks) = (Vec::new(), Vec::new());
     let programs = Arc::new(Programs::default());
@@ -40,7 +41,7 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
         dataplanes.push(dataplane);
         let target = Target { name: switch.name.clone(), address, device_id };
         let goal = goals.remove(&switch.name).expect("every switch has one");
-        tasks.push(Task { target, program: Arc::clone(&program), goal });
+        tasks.push(SwitchTask { target, program: Arc::clone(&program), goal });
     }
     let wanted: usize = tasks.iter().map(|task| task.goal.len()).sum();
 

@@ -18,11 +18,11 @@ use std::net::{Ipv4Addr, Shutdown, TcpStream};
 use std::panic::AssertUnwindSafe;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::{Method, PlanOptions, plan, routes};
+use weir_controller::{PlanOptions, RoutingMethod, plan, routes};
 use weir_experiment::Experiment;
 use weir_host::policy::{Policy, PolicyConfig, PolicyKey, PolicyNode};
 use weir_host::schemes::Registry;
-use weir_host::wire::MAX_HEAD;
+use weir_host::wire::MAX_HEADER_LEN;
 use weir_host::{FlowSpec, Host, HostConfig, Transmit};
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::control::Control;
@@ -72,8 +72,8 @@ fn root() -> PathBuf {
 }
 
 /// The files of a folder whose names end so, in the order of their names.
-fn files(folder: &str, ending: &str) -> Vec<Vec<u8>> {
-    let entries = fs::read_dir(root().join(folder)).into_iter().flatten().flatten();
+fn files(dir: &str, ending: &str) -> Vec<Vec<u8>> {
+    let entries = fs::read_dir(root().join(dir)).into_iter().flatten().flatten();
     let mut paths: Vec<PathBuf> = entries.map(|entry| entry.path()).collect();
     paths.retain(|path| path.to_string_lossy().ends_with(ending));
     paths.sort();
@@ -99,7 +99,7 @@ fn switch(program: &str) -> (Switch, Control, Vec<Update>) {
     let mut control = Control::new(Arc::clone(&index), &switch).unwrap();
     let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 2}";
     let topology = weir_controller::build(&serde_yaml::from_str(spec).unwrap()).unwrap();
-    let found = routes(&topology, Method::Ecmp).unwrap();
+    let found = routes(&topology, RoutingMethod::Ecmp).unwrap();
     let updates = plan(&topology, &found, &PlanOptions::default(), &index).unwrap().remove("s1").unwrap();
     control.apply_all(&mut switch, &updates).unwrap();
     (switch, control, updates)
@@ -117,7 +117,7 @@ fn policy() -> PolicyConfig {
 }
 
 fn sent(host: &mut Host, now: Time) -> Option<Vec<u8>> {
-    let mut head = vec![0; MAX_HEAD];
+    let mut head = vec![0; MAX_HEADER_LEN];
     match host.transmit(now, 0, &mut head) {
         Transmit::Frame { head_len, payload, .. } => {
             head.truncate(head_len);
@@ -133,7 +133,7 @@ fn conversation() -> (Host, Vec<Vec<u8>>) {
     let (mut a, mut b) = (host([10, 0, 1, 1]), host([10, 0, 2, 1]));
     let spec = FlowSpec {
         peer: Ipv4Addr::new(10, 0, 2, 1),
-        peer_mac: [2, 0, 10, 0, 2, 1],
+        next_hop_mac: [2, 0, 10, 0, 2, 1],
         entropy_port: 50_000,
         size: Some(Bytes::new(1_000_000)),
         message: 7,
@@ -173,7 +173,7 @@ fn frames_into_every_program() {
             let port = u16::from(frame.last().copied().unwrap_or(0) % 8);
             switch.receive(now, port, Packet::from_bytes(frame), &mut Ignored);
             (0..8).for_each(|port| while switch.transmit(now, port, &mut Ignored).is_some() {});
-            assert!(switch.counters().balance(), "{:?}", switch.counters());
+            assert!(switch.counters().is_balanced(), "{:?}", switch.counters());
         }
     });
 }
@@ -243,7 +243,8 @@ fn thrift_calls() {
     let switch = Switch::new(Program::from_json(&program).unwrap(), config.switch_config(), 1).unwrap();
     let dataplane = Dataplane::start(config, Some(Box::new(switch)), &[]).unwrap();
     let listen = (Ipv4Addr::LOCALHOST, 0).into();
-    let config = ThriftConfig { listen, device_id: 0, seed: 1, swap: true, programs: Arc::default() };
+    let config =
+        ThriftConfig { listen, device_id: 0, seed: 1, allow_config_swap: true, programs: Arc::default() };
     let server = ThriftServer::start(dataplane.handle(), &config).unwrap();
     let methods = [
         "bm_get_config",

@@ -125,8 +125,8 @@ fn every_command_with_a_result_prints_it_as_json() {
         let text = format!("controller {command} --topology tiny.yaml --program {program} {ports}");
         let failed = answer(dir, &text, status);
         for switch in ["s1", "s2"] {
-            let why = failed["failed"][switch].as_str().unwrap_or_default();
-            assert!(why.contains("127.0.0.1"), "{command}: {failed}");
+            let reason = failed["failed"][switch].as_str().unwrap_or_default();
+            assert!(reason.contains("127.0.0.1"), "{command}: {failed}");
         }
         let (_, _, told) = weir(dir, &text);
         assert!(told.contains("s1: ") && told.contains("s2: ") && told.lines().count() == 1, "{told}");

@@ -142,7 +142,7 @@ fn the_report_loads_nothing_and_its_charts_have_data() {
         let tree =
             roxmltree::Document::parse(&text).unwrap_or_else(|error| panic!("{}: {error}", svg.display()));
         let points = tree.descendants().filter_map(|n| n.attribute("points")).map(|p| p.split(' ').count());
-        assert!(points.max().is_some_and(|most| most > 10), "{}: an empty chart", svg.display());
+        assert!(points.max().is_some_and(|max| max > 10), "{}: an empty chart", svg.display());
     }
 }
 

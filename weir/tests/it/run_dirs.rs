@@ -255,12 +255,12 @@ fn a_resumed_sweep_repeats_and_reports_damaged_runs() {
     let (files_before, tables_before) = (files(), tables());
     // An earlier version wrote no manifest.
     let unsigned: Harm = ("SHA256SUMS", "is missing", |run| fs::remove_file(run.join("SHA256SUMS")).unwrap());
-    for (file, why, harm) in HARMS.into_iter().chain([unsigned]) {
+    for (file, reason, harm) in HARMS.into_iter().chain([unsigned]) {
         harm(&run);
         let output = sweep();
         let (told, warned) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
         assert!(output.status.success() && told.contains("2 of them before"), "{file}: {told}{warned}");
-        let message = format!("s/seed=2/{file} {why}");
+        let message = format!("s/seed=2/{file} {reason}");
         assert!(warned.contains(&message) && warned.contains("done again"), "{file}: {warned}");
         assert_eq!(warned.lines().count(), 1, "{warned}");
         assert!(is_whole(&run), "{file}");
@@ -276,13 +276,13 @@ fn a_report_refuses_damaged_runs_and_warns_of_those_without_a_manifest() {
     let report = || weir(dir.path(), &["report", "out", "--quiet", "--out", "page.html"]);
     let page = dir.path().join("page.html");
     let out = dir.path().join("out");
-    for (file, why, harm) in HARMS {
+    for (file, reason, harm) in HARMS {
         assert!(weir(dir.path(), &["run", "tiny.yaml", "--out", "out"]).status.success());
         harm(&out);
         let output = report();
         let told = stderr(&output);
         assert_eq!(output.status.code(), Some(2), "{file}: {told}");
-        let message = format!("out/{file}: {why}");
+        let message = format!("out/{file}: {reason}");
         assert!(told.contains(&message) && told.contains("again"), "{message}: {told}");
         assert!(told.lines().count() == 1 && !page.exists(), "{told}");
     }

@@ -19,7 +19,7 @@ flows:
   - {from: h2, to: h3, start: 20us}
 duration: 1ms
 ";
-const PATIENCE: Duration = Duration::from_secs(60);
+const TIMEOUT: Duration = Duration::from_secs(60);
 
 struct Served {
     child: Child,
@@ -58,7 +58,7 @@ impl Served {
             if wanted(&scene) {
                 return scene;
             }
-            assert!(began.elapsed() < PATIENCE, "{scene}");
+            assert!(began.elapsed() < TIMEOUT, "{scene}");
             std::thread::sleep(Duration::from_millis(20));
         }
     }

@@ -158,8 +158,8 @@ const OTHER_YAML: [(&str, &str); 5] = [
 
 #[test]
 fn every_experiment_of_a_page_is_valid() {
-    let folder = tempfile::tempdir().expect("a folder");
-    let file = folder.path().join("page.yaml");
+    let dir = tempfile::tempdir().expect("a folder");
+    let file = dir.path().join("page.yaml");
     let (mut faults, mut checked) = (Vec::new(), 0);
     for page in pages() {
         for block in blocks(&page).iter().filter(|block| block.language == "yaml") {
@@ -231,8 +231,8 @@ fn every_excerpt_is_in_a_source() {
             })
             .map(Block::place)
             .collect();
-        let most = OTHER_SOURCE.iter().find(|(other, _)| *other == page).map_or(0, |(_, most)| *most);
-        assert!(missing.len() <= most, "in no source: {missing:?}, at most {most}");
+        let max = OTHER_SOURCE.iter().find(|(other, _)| *other == page).map_or(0, |(_, max)| *max);
+        assert!(missing.len() <= max, "in no source: {missing:?}, at most {max}");
     }
 }
 
@@ -287,8 +287,8 @@ fn is_shown(line: &str, printed: &str) -> bool {
 }
 
 fn run(session: &Session, faults: &mut Vec<String>) {
-    let folder = tempfile::tempdir().expect("a folder");
-    let mut directory = folder.path().to_owned();
+    let dir = tempfile::tempdir().expect("a folder");
+    let mut directory = dir.path().to_owned();
     // The sweep's page goes on with the file of the first experiment.
     for page in ["docs/start/first-experiment.md", session.page] {
         let experiments = blocks(page).into_iter().filter(|block| block.language == "yaml");

@@ -10,7 +10,7 @@ use std::time::{Duration, Instant};
 use weir_switch::driver::{PcapReader, PcapWriter};
 
 /// The longest time that any step may take on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(30);
+const TIMEOUT: Duration = Duration::from_secs(30);
 
 fn program() -> PathBuf {
     Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build/hpcc.json")
@@ -199,8 +199,8 @@ fn servers_that_anyone_can_reach_are_warned_of() {
 
 #[test]
 fn an_expired_certificate_is_warned_of() {
-    let folder = tempfile::tempdir().unwrap();
-    let (certificate, key) = (folder.path().join("server.pem"), folder.path().join("server.key"));
+    let dir = tempfile::tempdir().unwrap();
+    let (certificate, key) = (dir.path().join("server.pem"), dir.path().join("server.key"));
     for (until, expired) in [(2020, true), (4000, false)] {
         let pair = rcgen::KeyPair::generate().unwrap();
         let mut params = rcgen::CertificateParams::new(vec!["switch.test".into()]).unwrap();
@@ -271,7 +271,7 @@ fn write_input(directory: &Path, interface: &str, count: u64) {
 }
 
 fn wait_for(mut done: impl FnMut() -> bool) {
-    let end = Instant::now() + PATIENCE;
+    let end = Instant::now() + TIMEOUT;
     while !done() {
         assert!(Instant::now() < end, "waited in vain");
         std::thread::sleep(Duration::from_millis(5));
@@ -376,7 +376,7 @@ fn logs_its_own_events_and_not_those_of_the_http2_library() {
     let address = line.trim().rsplit(' ').next().unwrap();
     // HTTP/2's preface and an empty SETTINGS frame (RFC 9113, sections 3.4 and 6.5), which the server answers.
     let mut client = TcpStream::connect(address).unwrap();
-    client.set_read_timeout(Some(PATIENCE)).unwrap();
+    client.set_read_timeout(Some(TIMEOUT)).unwrap();
     client.write_all(b"PRI * HTTP/2.0\r\n\r\nSM\r\n\r\n\0\0\0\x04\0\0\0\0\0").unwrap();
     client.read_exact(&mut [0; 9]).unwrap();
     let (status, ..) = switch.end("-TERM");

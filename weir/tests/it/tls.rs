@@ -16,11 +16,11 @@ fn authority() -> CertifiedIssuer<'static, KeyPair> {
 }
 
 /// Writes `name.pem` and `name.key`.
-fn certificate(folder: &Path, authority: &CertifiedIssuer<'_, KeyPair>, name: &str) {
+fn certificate(dir: &Path, authority: &CertifiedIssuer<'_, KeyPair>, name: &str) {
     let key = KeyPair::generate().unwrap();
     let params = CertificateParams::new(vec![format!("{name}.test")]).unwrap();
-    fs::write(folder.join(format!("{name}.pem")), params.signed_by(&key, authority).unwrap().pem()).unwrap();
-    fs::write(folder.join(format!("{name}.key")), key.serialize_pem()).unwrap();
+    fs::write(dir.join(format!("{name}.pem")), params.signed_by(&key, authority).unwrap().pem()).unwrap();
+    fs::write(dir.join(format!("{name}.key")), key.serialize_pem()).unwrap();
 }
 
 /// A process that ends with the test.
@@ -35,8 +35,8 @@ impl Drop for Running {
 
 #[test]
 fn the_controller_fills_a_switch_over_tls() {
-    let folder = tempfile::tempdir().unwrap();
-    let at = folder.path();
+    let dir = tempfile::tempdir().unwrap();
+    let at = dir.path();
     let (ours, other) = (authority(), authority());
     fs::write(at.join("ca.pem"), ours.pem()).unwrap();
     fs::write(at.join("other.pem"), other.pem()).unwrap();

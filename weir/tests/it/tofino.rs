@@ -23,7 +23,7 @@ struct Fabric {
     _runtime: Runtime,
     servers: Vec<TableServer>,
     switches: Vec<String>,
-    folder: TempDir,
+    dir: TempDir,
 }
 
 impl Fabric {
@@ -38,22 +38,22 @@ impl Fabric {
             runtime.spawn(server.clone().serve(listener));
             servers.push(server);
         }
-        let folder = tempfile::tempdir().unwrap();
-        std::fs::write(folder.path().join("fabric.yaml"), TOPOLOGY).unwrap();
-        Fabric { _runtime: runtime, servers, switches, folder }
+        let dir = tempfile::tempdir().unwrap();
+        std::fs::write(dir.path().join("fabric.yaml"), TOPOLOGY).unwrap();
+        Fabric { _runtime: runtime, servers, switches, dir }
     }
 
     /// Exit status, output and messages of a subcommand that connects.
     fn controller(&self, arguments: &[&str]) -> (i32, String, String) {
         let arguments: Vec<&str> =
             arguments.iter().copied().chain(self.switches.iter().map(String::as_str)).collect();
-        run(self.folder.path(), &arguments)
+        run(self.dir.path(), &arguments)
     }
 }
 
-fn run(folder: &Path, arguments: &[&str]) -> (i32, String, String) {
+fn run(dir: &Path, arguments: &[&str]) -> (i32, String, String) {
     let mut command = Command::cargo_bin("weir").expect("cargo builds the binary before its tests");
-    let command = command.current_dir(folder).args(["controller", arguments[0], "--topology", "fabric.yaml"]);
+    let command = command.current_dir(dir).args(["controller", arguments[0], "--topology", "fabric.yaml"]);
     let output = command.args(&arguments[1..]).output().unwrap();
     let text = |bytes| String::from_utf8(bytes).unwrap();
     (output.status.code().unwrap(), text(output.stdout), text(output.stderr))
@@ -93,13 +93,13 @@ fn a_fabric_of_tofino_switches_is_filled_compared_and_proved() {
 
 #[test]
 fn a_plan_for_tofino_is_printed_without_a_switch() {
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("fabric.yaml"), TOPOLOGY).unwrap();
-    std::fs::write(folder.path().join("ports.yaml"), "ports: {1: 20, 2: 24, 3: 28, 4: 32, 5: 36}\n").unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("fabric.yaml"), TOPOLOGY).unwrap();
+    std::fs::write(dir.path().join("ports.yaml"), "ports: {1: 20, 2: 24, 3: 28, 4: 32, 5: 36}\n").unwrap();
     let program = artifact("tna/build/hpcc.bfrt.json");
     let plan = |more: &[&str]| {
         let arguments = [&["plan", "--program", &program, "--only", "s1"], more].concat();
-        let (status, output, errors) = run(folder.path(), &arguments);
+        let (status, output, errors) = run(dir.path(), &arguments);
         assert_eq!(status, 0, "{errors}");
         output
     };
@@ -115,13 +115,13 @@ fn the_ports_of_the_page_are_read() {
     let page = Path::new(env!("CARGO_MANIFEST_DIR")).join("../docs/tofino-controller.md");
     let page = std::fs::read_to_string(page).unwrap();
     let (ports, _) = page.split_once("```yaml\n").unwrap().1.split_once("```").unwrap();
-    let folder = tempfile::tempdir().unwrap();
-    std::fs::write(folder.path().join("ports.yaml"), ports).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    std::fs::write(dir.path().join("ports.yaml"), ports).unwrap();
     let topology = "{kind: leaf-spine, leaves: 3, spines: 1, hosts_per_leaf: 2}";
-    std::fs::write(folder.path().join("fabric.yaml"), topology).unwrap();
+    std::fs::write(dir.path().join("fabric.yaml"), topology).unwrap();
     let program = artifact("tna/build/hpcc.bfrt.json");
     let arguments = ["plan", "--program", &program, "--chip", "tofino", "--ports", "ports.yaml"];
-    let (status, output, errors) = run(folder.path(), &arguments);
+    let (status, output, errors) = run(dir.path(), &arguments);
     assert_eq!(status, 0, "{errors}");
     let of = |switch: &str| {
         output.split_once(&format!("{switch}: ")).unwrap().1.split_once("policy_flood").unwrap().0
@@ -132,8 +132,8 @@ fn the_ports_of_the_page_are_read() {
 
 #[test]
 fn wrong_input_for_tofino_is_one_clear_error() {
-    let folder = tempfile::tempdir().unwrap();
-    let write = |name: &str, text: &str| std::fs::write(folder.path().join(name), text).unwrap();
+    let dir = tempfile::tempdir().unwrap();
+    let write = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
     write("fabric.yaml", TOPOLOGY);
     write("bad.bfrt.json", "{\"tables\": 3}");
     write("unknown.yaml", "switches: {s9: {1: 8}}\n");
@@ -155,7 +155,7 @@ fn wrong_input_for_tofino_is_one_clear_error() {
         (&["plan", "--program", &weir, "--ports", "wrong.yaml"], "wrong.yaml:1:1: ports: "),
         (&["plan", "--program", &weir, "--ports", "none.yaml"], "none.yaml: "),
     ] {
-        let (status, output, errors) = run(folder.path(), arguments);
+        let (status, output, errors) = run(dir.path(), arguments);
         assert_eq!((status, output.as_str()), (2, ""), "{arguments:?}: {errors}");
         assert!(errors.contains(told), "{arguments:?}: {errors}");
     }

@@ -9,13 +9,13 @@
 //!
 //! Queues between them have bounds. Packet-ins that are no probes of ours end in the keeper and are counted.
 
-mod keeper;
-mod notice;
+mod event;
 mod ports;
 mod rollout;
 mod run;
+mod session_task;
 
-pub use notice::Notice;
+pub use event::WatchEvent;
 pub(super) use rollout::Member;
 pub use run::{WatchOptions, watch};
-pub use weir_controller::watch::{Fabric, Why};
+pub use weir_controller::watch::{FabricPlan, RolloutReason};

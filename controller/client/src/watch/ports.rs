@@ -5,7 +5,7 @@ use std::time::Duration;
 use tokio::task::spawn_blocking;
 
 /// Time for a switch to accept a connection, and again for each of the two calls.
-const PATIENCE: Duration = Duration::from_millis(200);
+const THRIFT_TIMEOUT: Duration = Duration::from_millis(200);
 
 /// Asks a switch for its ports and whether each is up. `None` if there is no Thrift server, if it does not answer in
 /// time, or if it belongs to another switch.
@@ -13,7 +13,7 @@ pub async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, 
     let (host, _) = target.address.rsplit_once(':')?;
     let (address, device_id) = (format!("{host}:{thrift_port}"), target.device_id);
     let ask = move || -> Result<_, ThriftError> {
-        let mut client = ThriftClient::connect_within(&address, PATIENCE)?;
+        let mut client = ThriftClient::connect_within(&address, THRIFT_TIMEOUT)?;
         let is_ours = client.device_id()? == device_id;
         client.ports().map(|ports| is_ours.then_some(ports))
     };

@@ -1,14 +1,14 @@
 //! One round of routes: computed, compared, written.
 
 use super::super::connection::Connection;
-use super::super::fleet::{self, Applied, Writer, each};
+use super::super::fleet::{self, ApplySummary, Writer, for_each_switch};
 use super::super::{ClientError, Program, Session};
 use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::task::spawn_blocking;
-use weir_controller::reconcile::{Goal, difference};
+use weir_controller::reconcile::{DesiredState, diff};
 use weir_controller::topology::SwitchIx;
-use weir_controller::watch::{Aim, Condition, Fabric, Held, Report};
+use weir_controller::watch::{ActualState, FabricCondition, FabricIntent, FabricPlan, SwitchOutcome};
 
 /// A switch that takes part in a rollout.
 #[derive(Clone)]
@@ -17,28 +17,28 @@ pub struct Member {
     pub name: String,
     pub session: Session,
     /// Entities that the switch is known to hold; `None`: they are read first.
-    pub held: Option<Held>,
+    pub held: Option<ActualState>,
 }
 
 /// Outcome of a rollout.
 pub struct Outcome {
-    pub aim: Result<Aim, String>,
+    pub aim: Result<FabricIntent, String>,
     /// The result for each switch that took part.
-    pub reports: BTreeMap<SwitchIx, Report>,
+    pub reports: BTreeMap<SwitchIx, SwitchOutcome>,
     /// The switches that could not be read or written, each with its error.
     pub errors: Vec<(SwitchIx, ClientError)>,
     /// Over all switches.
-    pub applied: Applied,
+    pub applied: ApplySummary,
     /// Switches that were written.
     pub written: usize,
 }
 
 /// Brings switches in line with the condition of the fabric.
 pub async fn roll_out(
-    fabric: Arc<Fabric>,
+    fabric: Arc<FabricPlan>,
     program: Arc<Program>,
-    now: Aim,
-    condition: Condition,
+    now: FabricIntent,
+    condition: FabricCondition,
     members: Vec<Member>,
 ) -> Outcome {
     let aim = if now.condition == condition {
@@ -46,12 +46,12 @@ pub async fn roll_out(
     } else {
         let (fabric, program) = (Arc::clone(&fabric), Arc::clone(&program));
         let (now, condition) = (now.clone(), condition.clone());
-        let work = spawn_blocking(move || now.next(&fabric, &program.index, condition)).await;
+        let work = spawn_blocking(move || now.for_condition(&fabric, &program.index, condition)).await;
         work.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     };
     // Without new routes the old ones are kept up.
     let goals = Arc::clone(&aim.as_ref().unwrap_or(&now).goals);
-    let read = each(members.clone(), {
+    let read = for_each_switch(members.clone(), {
         let program = Arc::clone(&program);
         move |member: Member| {
             let program = Arc::clone(&program);
@@ -72,7 +72,7 @@ pub async fn roll_out(
                 held.insert(name, read);
             }
             Err(error) => {
-                reports.insert(at, Report::NotRead);
+                reports.insert(at, SwitchOutcome::ReadFailed);
                 errors.push((at, error));
             }
         }
@@ -80,17 +80,17 @@ pub async fn roll_out(
     // The others send packets to a switch that is not avoided, and it needs the new routes for them.
     let stops = |at: SwitchIx| !condition.avoided.contains(&at);
     let is_stopped = reports.keys().any(|&at| stops(at));
-    let (mut applied, mut writers) = (Applied::default(), Vec::new());
+    let (mut applied, mut writers) = (ApplySummary::default(), Vec::new());
     for member in members {
         let (Some(goal), Some(actual)) = (goals.get(&member.name), held.get(&member.name)) else { continue };
-        let difference = difference(goal, actual, &program.index);
+        let difference = diff(goal, actual, &program.index);
         if difference.steps.is_empty() {
-            applied += &Applied::of(false, &difference);
-            reports.insert(member.at, Report::Holds(Arc::clone(actual)));
+            applied += &ApplySummary::of(false, &difference);
+            reports.insert(member.at, SwitchOutcome::InSync(Arc::clone(actual)));
         } else if is_stopped {
-            reports.insert(member.at, Report::Stopped);
+            reports.insert(member.at, SwitchOutcome::Stopped);
         } else {
-            applied += &Applied::of(false, &difference);
+            applied += &ApplySummary::of(false, &difference);
             let program = Arc::clone(&program);
             let session = Connection::P4Runtime(member.session);
             writers.push(Writer { name: member.name, session, program, difference });
@@ -101,13 +101,13 @@ pub async fn roll_out(
         fleet::write(writers, |name| places.get(name).is_some_and(|&at| stops(at))).await;
     for (name, result) in outcomes {
         let Some(&at) = places.get(&name) else { continue };
-        let holds = |goal: &Goal| Arc::new(goal.wanted().map(|it| it.entity.clone()).collect());
+        let holds = |goal: &DesiredState| Arc::new(goal.entities().map(|it| it.entity.clone()).collect());
         let report = match result {
-            Ok(()) if stopped.contains(&name) => Report::Stopped,
-            Ok(()) => Report::Holds(goals.get(&name).map(holds).unwrap_or_default()),
+            Ok(()) if stopped.contains(&name) => SwitchOutcome::Stopped,
+            Ok(()) => SwitchOutcome::InSync(goals.get(&name).map(holds).unwrap_or_default()),
             Err(error) => {
                 errors.push((at, error));
-                Report::NotWritten
+                SwitchOutcome::WriteFailed
             }
         };
         reports.insert(at, report);

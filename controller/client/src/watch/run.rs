@@ -1,10 +1,10 @@
 //! The task in the middle: the [`Watcher`] with sockets and a clock.
 
 use super::super::{ClientError, ClientOptions, Program, Target};
-use super::keeper::{Event, Keeper, Link, SwitchMessage};
-use super::notice::Notice;
+use super::event::WatchEvent;
 use super::ports::port_states;
 use super::rollout::{Member, Outcome, roll_out};
+use super::session_task::{Event, SessionTask, SwitchHandle, SwitchMessage};
 use p4runtime::p4::v1::{PacketMetadata, PacketOut};
 use p4runtime::value;
 use rand::{Rng, SeedableRng};
@@ -16,15 +16,17 @@ use tokio::sync::mpsc;
 use tokio::task::{JoinHandle, JoinSet};
 use weir_controller::plan::PlanError;
 use weir_controller::topology::{LinkIx, Topology};
-use weir_controller::watch::{Aim, Fabric, Loss, MonitorConfig, Received, Watcher, Why};
+use weir_controller::watch::{
+    ControlLoss, FabricIntent, FabricPlan, MonitorConfig, PacketInKind, RolloutReason, Watcher,
+};
 use weir_units::Time;
 
 /// Events of keepers that wait.
 const EVENT_QUEUE: usize = 256;
 /// Probes that wait: a tick of a fat-tree with k = 16 has 8,192.
-const HEARD_QUEUE: usize = 16_384;
+const PROBE_QUEUE_LEN: usize = 16_384;
 /// Least interval between two notices about packet-ins that are not probes.
-const STRANGE_EVERY: Duration = Duration::from_secs(10);
+const UNKNOWN_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
 /// Options of [`watch`].
 #[derive(Clone, Debug)]
@@ -42,18 +44,18 @@ pub struct WatchOptions {
 }
 
 /// Keeps a fabric as planned until `stop` is ready: connects to the switches, probes links, and writes what
-/// differs. `tell` is called with each [`Notice`]. Entries stay in the switches afterwards.
+/// differs. `tell` is called with each [`WatchEvent`]. Entries stay in the switches afterwards.
 ///
 /// # Errors
 ///
 /// The program lacks a table, action or field that the plan needs, or an option does not fit it. Faults of
 /// switches are not errors: they are told to `tell`, and the switch is tried again.
 pub async fn watch(
-    fabric: Fabric,
+    fabric: FabricPlan,
     program: Arc<Program>,
     targets: Vec<Target>,
     options: WatchOptions,
-    tell: impl FnMut(Notice),
+    tell: impl FnMut(WatchEvent),
     stop: impl Future<Output = ()>,
 ) -> Result<(), PlanError> {
     let mut driver = Driver::start(fabric, program, targets, options, tell)?;
@@ -67,13 +69,13 @@ pub async fn watch(
 /// A switch and its address.
 struct Known {
     target: Target,
-    link: Option<Link>,
+    link: Option<SwitchHandle>,
     /// Its loss was told.
-    told: bool,
+    loss_reported: bool,
 }
 
 struct Driver<T> {
-    fabric: Arc<Fabric>,
+    fabric: Arc<FabricPlan>,
     program: Arc<Program>,
     switches: Vec<Known>,
     watcher: Watcher,
@@ -85,15 +87,15 @@ struct Driver<T> {
     events: mpsc::Receiver<Event>,
     event_sender: mpsc::Sender<Event>,
     heard: mpsc::Receiver<SwitchMessage>,
-    strange: Arc<AtomicU64>,
+    unknown_packet_ins: Arc<AtomicU64>,
     tell: T,
     /// Ends with the driver.
     _keepers: JoinSet<()>,
 }
 
-impl<T: FnMut(Notice)> Driver<T> {
+impl<T: FnMut(WatchEvent)> Driver<T> {
     fn start(
-        fabric: Fabric,
+        fabric: FabricPlan,
         program: Arc<Program>,
         targets: Vec<Target>,
         options: WatchOptions,
@@ -103,7 +105,7 @@ impl<T: FnMut(Notice)> Driver<T> {
         let mut random = Pcg64Mcg::seed_from_u64(options.random);
         let run = random.next_u64();
         let (event_sender, events) = mpsc::channel(EVENT_QUEUE);
-        let (heard_sender, heard) = mpsc::channel(HEARD_QUEUE);
+        let (heard_sender, heard) = mpsc::channel(PROBE_QUEUE_LEN);
         let strange = Arc::new(AtomicU64::new(0));
         let header = |header: &str, field: &str| {
             let found = program.index.controller_headers.named(header).ok()?;
@@ -112,7 +114,7 @@ impl<T: FnMut(Notice)> Driver<T> {
         let ingress_port = header("packet_in", "ingress_port");
         let mut keepers = JoinSet::new();
         for (at, target) in fabric.topology.switch_ixs().zip(&targets) {
-            let keeper = Keeper {
+            let keeper = SessionTask {
                 at,
                 target: target.clone(),
                 program: Arc::clone(&program),
@@ -124,12 +126,12 @@ impl<T: FnMut(Notice)> Driver<T> {
                 strange: Arc::clone(&strange),
                 random: Pcg64Mcg::seed_from_u64(random.next_u64()),
             };
-            keepers.spawn(keeper.keep());
+            keepers.spawn(keeper.run());
         }
-        let known = |target: &Target| Known { target: target.clone(), link: None, told: false };
+        let known = |target: &Target| Known { target: target.clone(), link: None, loss_reported: false };
         let egress_port = header("packet_out", "egress_port").filter(|_| ingress_port.is_some());
         let monitor = options.monitor.filter(|_| egress_port.is_some());
-        let aim = Aim::first(&fabric, &program.index)?;
+        let aim = FabricIntent::initial(&fabric, &program.index)?;
         let fabric = Arc::new(fabric);
         Ok(Driver {
             switches: targets.iter().map(known).collect(),
@@ -143,7 +145,7 @@ impl<T: FnMut(Notice)> Driver<T> {
             events,
             event_sender,
             heard,
-            strange,
+            unknown_packet_ins: strange,
             tell,
             _keepers: keepers,
         })
@@ -152,7 +154,7 @@ impl<T: FnMut(Notice)> Driver<T> {
     async fn run(&mut self) {
         let mut check = tokio::time::interval(self.options.check);
         check.set_missed_tick_behavior(tokio::time::MissedTickBehavior::Delay);
-        let mut strange = tokio::time::interval(STRANGE_EVERY);
+        let mut strange = tokio::time::interval(UNKNOWN_REPORT_INTERVAL);
         loop {
             self.ask_ports();
             if self.watcher.abandon(self.now())
@@ -167,14 +169,14 @@ impl<T: FnMut(Notice)> Driver<T> {
                 // Probes that came are looked at before silence is concluded from.
                 biased;
                 Some(heard) = self.heard.recv() => self.hear(heard),
-                Some(event) = self.events.recv() => self.take(event),
+                Some(event) = self.events.recv() => self.handle_event(event),
                 outcome = finished(&mut self.rollout) => self.end_rollout(outcome),
                 () = tokio::time::sleep_until(wakeup.into()), if next_tick.is_some() => self.tick(),
                 _ = check.tick() => self.watcher.check(),
                 _ = strange.tick() => {
-                    match self.strange.swap(0, Ordering::Relaxed) {
+                    match self.unknown_packet_ins.swap(0, Ordering::Relaxed) {
                         0 => {}
-                        count => (self.tell)(Notice::Strange(count)),
+                        count => (self.tell)(WatchEvent::UnknownPacketIns(count)),
                     }
                 }
             }
@@ -188,36 +190,39 @@ impl<T: FnMut(Notice)> Driver<T> {
     fn hear(&mut self, heard: SwitchMessage) {
         match heard {
             SwitchMessage::Probe { at, port, frame } => {
-                if self.watcher.received(at, port, &frame) != Received::Probe {
-                    self.strange.fetch_add(1, Ordering::Relaxed);
+                if self.watcher.on_packet_in(at, port, &frame) != PacketInKind::Probe {
+                    self.unknown_packet_ins.fetch_add(1, Ordering::Relaxed);
                 }
             }
-            SwitchMessage::Echo { at, round } => self.watcher.answered(at, round, self.now()),
+            SwitchMessage::Echo { at, round } => self.watcher.on_echo(at, round, self.now()),
             SwitchMessage::Refused { at } => self.watcher.refused(at),
         }
     }
 
-    fn take(&mut self, event: Event) {
+    fn handle_event(&mut self, event: Event) {
         match event {
             Event::Ready { at, link, pushed, actual } => {
-                self.watcher.ready(at, pushed, actual, self.now());
+                self.watcher.on_ready(at, pushed, actual, self.now());
                 let it = &mut self.switches[at.0 as usize];
-                (it.link, it.told) = (Some(link), false);
-                (self.tell)(Notice::Connected { switch: it.target.name.clone(), pushed });
+                (it.link, it.loss_reported) = (Some(link), false);
+                (self.tell)(WatchEvent::Connected { switch: it.target.name.clone(), pushed });
             }
             Event::Standby { at } => {
-                self.watcher.lost(at, Loss::Standby);
+                self.watcher.on_lost(at, ControlLoss::Standby);
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
-                (self.tell)(Notice::Standby { switch: it.target.name.clone() });
+                (self.tell)(WatchEvent::Standby { switch: it.target.name.clone() });
             }
             Event::Lost { at, error } => {
                 let is_refused = matches!(error, ClientError::Unreachable { is_refused: true, .. });
-                self.watcher.lost(at, if is_refused { Loss::Refused } else { Loss::Silent });
+                self.watcher.on_lost(
+                    at,
+                    if is_refused { ControlLoss::ConnectionRefused } else { ControlLoss::Unreachable },
+                );
                 let it = &mut self.switches[at.0 as usize];
                 it.link = None;
-                if !std::mem::replace(&mut it.told, true) {
-                    (self.tell)(Notice::Lost { switch: it.target.name.clone(), error });
+                if !std::mem::replace(&mut it.loss_reported, true) {
+                    (self.tell)(WatchEvent::Lost { switch: it.target.name.clone(), error });
                 }
             }
             Event::Ports { at, ports } => self.watcher.port_states(at, ports),
@@ -227,7 +232,7 @@ impl<T: FnMut(Notice)> Driver<T> {
     fn tick(&mut self) {
         let round = self.watcher.tick(self.now());
         for link in self.watcher.kept() {
-            (self.tell)(Notice::Kept { link: link_name(&self.fabric.topology, link) });
+            (self.tell)(WatchEvent::ProbesLost { link: link_name(&self.fabric.topology, link) });
         }
         let Some((egress_port, pad)) = self.probe_ports else { return };
         for (at, port, probe) in round.probes {
@@ -267,7 +272,7 @@ impl<T: FnMut(Notice)> Driver<T> {
     fn begin_rollout(&mut self) {
         let Some(rollout) = self.watcher.begin(self.now()) else { return };
         for (link, is_up) in rollout.changed {
-            (self.tell)(Notice::Link { link: link_name(&self.fabric.topology, link), is_up });
+            (self.tell)(WatchEvent::Link { link: link_name(&self.fabric.topology, link), is_up });
         }
         let mut members = Vec::new();
         for (at, held) in rollout.members {
@@ -289,18 +294,19 @@ impl<T: FnMut(Notice)> Driver<T> {
         let now = self.now();
         let Some(ended) = self.watcher.end(aim, outcome.reports, now) else { return };
         if let Some(error) = no_routes {
-            (self.tell)(Notice::NoRoutes(error));
+            (self.tell)(WatchEvent::NoRoutes(error));
         }
         for (at, error) in outcome.errors {
             if !matches!(error, ClientError::Unreachable { .. } | ClientError::Closed(_)) {
                 let switch = self.switches[at.0 as usize].target.name.clone();
-                (self.tell)(Notice::Refused { switch, error });
+                (self.tell)(WatchEvent::Refused { switch, error });
             }
         }
-        if outcome.written > 0 || ended.why != Why::Drift {
-            let (why, applied, switches, down) = (ended.why, outcome.applied, outcome.written, ended.down);
+        if outcome.written > 0 || ended.reason != RolloutReason::Drift {
+            let (reason, applied, switches, down) =
+                (ended.reason, outcome.applied, outcome.written, ended.down);
             let took = Duration::from_nanos(now.saturating_sub(ended.began).as_ns());
-            (self.tell)(Notice::Written { why, switches, applied, down, took });
+            (self.tell)(WatchEvent::RolledOut { reason, switches, applied, down, took });
         }
     }
 }

@@ -1,6 +1,6 @@
 //! BF Runtime over gRPC, against servers that check every message against bfrt.json.
 
-use bfruntime::Info;
+use bfruntime::BfrtInfo;
 use bfruntime::server::TableServer;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{Entity, TableEntry, Uint128};
@@ -8,19 +8,19 @@ use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
 use std::time::Duration;
-use weir_client::fleet::{Applied, Outcomes, Task, apply, read};
+use weir_client::fleet::{ApplySummary, Outcomes, SwitchTask, apply, read};
 use weir_client::{ClientError, ClientOptions, Program, Target};
-use weir_controller::plan::{TargetConfig, Tofino, decode, goals};
+use weir_controller::plan::{TargetConfig, Tofino, decode, desired_states};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::reconcile::{BASE, Goal};
-use weir_controller::routes::{Method, routes};
+use weir_controller::reconcile::{BASE, DesiredState};
+use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::{Topology, build};
 use weir_controller::{PlanOptions, verify};
 use weir_units::Bytes;
 
 fn bfrt_json(program: &str) -> Vec<u8> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/tna/build");
-    std::fs::read(format!("{folder}/{program}.bfrt.json")).unwrap()
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../p4src/tna/build");
+    std::fs::read(format!("{dir}/{program}.bfrt.json")).unwrap()
 }
 
 /// A fabric of servers, and the task for each.
@@ -29,11 +29,11 @@ struct Fabric {
     options: PlanOptions,
     program: Arc<Program>,
     servers: BTreeMap<String, TableServer>,
-    tasks: Vec<Task>,
+    tasks: Vec<SwitchTask>,
 }
 
 impl Fabric {
-    fn new(program: &str, yaml: &str, method: Method) -> Fabric {
+    fn new(program: &str, yaml: &str, method: RoutingMethod) -> Fabric {
         let topology = build(&serde_yaml::from_str(yaml).unwrap()).unwrap();
         let kb = Bytes::from_kb;
         let ecn = EcnConfig { kmin: kb(100), kmax: kb(400), pmax: "0.2".parse().unwrap(), per: None };
@@ -42,22 +42,22 @@ impl Fabric {
         let target = TargetConfig::Tofino(Tofino::default());
         let options =
             PlanOptions { ecn: Some(ecn), deflection: Some(deflection), target, ..PlanOptions::default() };
-        let program_of = Arc::new(Program::tofino(Info::parse(&bfrt_json(program)).unwrap()).unwrap());
+        let program_of = Arc::new(Program::tofino(BfrtInfo::parse(&bfrt_json(program)).unwrap()).unwrap());
         let routes = routes(&topology, method).unwrap();
-        let mut goals = goals(&topology, &routes, &options, &program_of.index).unwrap();
+        let mut goals = desired_states(&topology, &routes, &options, &program_of.index).unwrap();
         let (mut servers, mut tasks) = (BTreeMap::new(), Vec::new());
         for switch in &topology.switches {
             let (server, address) = serve(program);
             servers.insert(switch.name.clone(), server);
             let target = Target { name: switch.name.clone(), address, device_id: 0 };
             let goal = goals.remove(&switch.name).unwrap();
-            tasks.push(Task { target, program: Arc::clone(&program_of), goal });
+            tasks.push(SwitchTask { target, program: Arc::clone(&program_of), goal });
         }
         Fabric { topology, options, program: program_of, servers, tasks }
     }
 
-    async fn apply(&self) -> Applied {
-        let mut all = Applied::default();
+    async fn apply(&self) -> ApplySummary {
+        let mut all = ApplySummary::default();
         for (name, applied) in apply(self.tasks.clone(), ClientOptions::default()).await {
             all += &applied.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
@@ -85,8 +85,8 @@ async fn a_fabric_is_filled_once_and_what_it_holds_routes_every_pair() {
     const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
     let all = ["ecn", "hpcc", "fncc", "dart", "weir"].into_iter();
     for (program, yaml, method) in all
-        .map(|program| (program, DUMBBELL, Method::Auto))
-        .chain([("weir", FAT_TREE, Method::Ecmp), ("dart", FAT_TREE, Method::Trees)])
+        .map(|program| (program, DUMBBELL, RoutingMethod::Auto))
+        .chain([("weir", FAT_TREE, RoutingMethod::Ecmp), ("dart", FAT_TREE, RoutingMethod::Trees)])
     {
         let fabric = Fabric::new(program, yaml, method);
         let applied = fabric.apply().await;
@@ -106,7 +106,7 @@ async fn a_fabric_is_filled_once_and_what_it_holds_routes_every_pair() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_driver_that_was_started_again_is_refilled() {
-    let fabric = Fabric::new("fncc", "{kind: star, hosts: 3}", Method::Auto);
+    let fabric = Fabric::new("fncc", "{kind: star, hosts: 3}", RoutingMethod::Auto);
     fabric.apply().await;
     let server = &fabric.servers["s1"];
     let forward = server.tables().info().named("forward").unwrap().id;
@@ -123,7 +123,7 @@ fn only<T>(outcomes: Outcomes<T>) -> Result<T, ClientError> {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_entry_is_named() {
-    let mut fabric = Fabric::new("ecn", "{kind: star, hosts: 2}", Method::Auto);
+    let mut fabric = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     // An action for the default entry alone.
     let forward = fabric.program.index.tables.named("forward").unwrap().clone();
     let drop =
@@ -135,8 +135,8 @@ async fn a_refused_entry_is_named() {
         action: Some(action),
         ..TableEntry::default()
     };
-    let mut wrong = Goal::default();
-    wrong.want(BASE, Entity { entity: Some(Kind::TableEntry(entry)) });
+    let mut wrong = DesiredState::default();
+    wrong.insert(BASE, Entity { entity: Some(Kind::TableEntry(entry)) });
     fabric.tasks[0].goal.merge(&wrong);
     let error = only(apply(fabric.tasks.clone(), ClientOptions::default()).await).unwrap_err().to_string();
     assert!(error.contains("the first: + forward[] -> drop_no_route(): INVALID_ARGUMENT"), "{error}");
@@ -146,13 +146,13 @@ async fn a_refused_entry_is_named() {
 
 #[tokio::test(flavor = "multi_thread")]
 async fn a_switch_with_another_program_or_another_controller_is_left_alone() {
-    let fabric = Fabric::new("hpcc", "{kind: star, hosts: 2}", Method::Auto);
+    let fabric = Fabric::new("hpcc", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     let options = |id| ClientOptions {
         election_id: Uint128 { high: 0, low: id },
         timeout: Duration::from_secs(5),
         ..ClientOptions::default()
     };
-    let other = Fabric::new("ecn", "{kind: star, hosts: 2}", Method::Auto);
+    let other = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     let mut tasks = fabric.tasks.clone();
     tasks[0].target = other.tasks[0].target.clone();
     let error = only(apply(tasks, options(1)).await).unwrap_err();
@@ -166,7 +166,7 @@ async fn a_switch_with_another_program_or_another_controller_is_left_alone() {
     let address = format!("http://{}", fabric.tasks[0].target.address);
     let _held = holder(address, 7).await;
     let error = only(apply(fabric.tasks.clone(), options(1)).await).unwrap_err();
-    assert!(matches!(&error, ClientError::Bound { why } if why.contains("client 7")), "{error}");
+    assert!(matches!(&error, ClientError::AlreadyBound { reason } if reason.contains("client 7")), "{error}");
     assert!(error.is_transient() && fabric.servers["s1"].tables().is_empty());
     // Reading needs no binding.
     assert!(only(read(fabric.tasks.clone(), options(1)).await).is_ok());

@@ -35,10 +35,10 @@ pub trait P4Target: fmt::Debug {
     /// # Errors
     ///
     /// The port has none.
-    fn number(&self, switch: &str, port: u16) -> Result<u16, PlanError>;
+    fn device_port(&self, switch: &str, port: u16) -> Result<u16, PlanError>;
 
     /// Returns the port that a switch knows by a number.
-    fn port(&self, switch: &str, number: u16) -> Option<u16>;
+    fn topology_port(&self, switch: &str, number: u16) -> Option<u16>;
 
     /// Returns the same routes with groups and numbers of trees that the program can select from.
     ///
@@ -82,11 +82,11 @@ impl P4Target for Bmv2 {
         Ok(())
     }
 
-    fn number(&self, _: &str, port: u16) -> Result<u16, PlanError> {
+    fn device_port(&self, _: &str, port: u16) -> Result<u16, PlanError> {
         Ok(port)
     }
 
-    fn port(&self, _: &str, number: u16) -> Option<u16> {
+    fn topology_port(&self, _: &str, number: u16) -> Option<u16> {
         Some(number)
     }
 

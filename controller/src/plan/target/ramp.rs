@@ -5,11 +5,11 @@ use crate::profile::EcnRamp;
 use std::collections::BTreeMap;
 
 /// Bytes of a unit in which the program counts what is in a queue.
-pub(super) const UNIT: u32 = 80;
+pub(super) const CELL_BYTES: u32 = 80;
 /// The depth that stands for all above.
-pub(super) const MOST_DEPTH: u16 = u16::MAX;
+pub(super) const MAX_DEPTH_CELLS: u16 = u16::MAX;
 /// Most steps between `kmin` and `kmax`, but for one that the bounds cut: half a step is then at most a 32nd of `pmax`.
-const STEPS: u32 = 16;
+const MAX_STEPS: u32 = 16;
 
 /// The ramps of a switch, each with a number. Ports that mark alike share one.
 #[derive(Default)]
@@ -32,25 +32,25 @@ impl EcnRamps {
 /// Returns the entries of a ramp. Steps are a power of two wide and begin at its multiples, so that a ternary table needs
 /// one row for each.
 fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
-    let (first, last) = (ecn.kmin / UNIT + 1, ecn.kmax / UNIT);
-    let width = (last.saturating_sub(first) + 1).div_ceil(STEPS).next_power_of_two();
+    let (first, last) = (ecn.kmin / CELL_BYTES + 1, ecn.kmax / CELL_BYTES);
+    let width = (last.saturating_sub(first) + 1).div_ceil(MAX_STEPS).next_power_of_two();
     let mut entries = Vec::new();
     let mut low = first;
     while let (true, Ok(at)) = (low <= last, u16::try_from(low)) {
         let high = ((low / width + 1) * width - 1).min(last);
         // The probability in the middle of the step; below a half of the smallest, none.
-        let above = (u64::from(low) + u64::from(high)) * u64::from(UNIT / 2);
+        let above = (u64::from(low) + u64::from(high)) * u64::from(CELL_BYTES / 2);
         let above = above.saturating_sub(ecn.kmin.into());
         let probability = (u64::from(ecn.slope) * above + (1 << 15)) >> 16;
         let probability = u16::try_from(probability).unwrap_or(u16::MAX);
         if probability > 0 {
-            let high = u16::try_from(high).unwrap_or(MOST_DEPTH);
+            let high = u16::try_from(high).unwrap_or(MAX_DEPTH_CELLS);
             entries.push(Entry::RampStep { ramp, low: at, high, probability: Some(probability) });
         }
         low = high + 1;
     }
     if let Ok(low) = u16::try_from(last + 1) {
-        entries.push(Entry::RampStep { ramp, low, high: MOST_DEPTH, probability: None });
+        entries.push(Entry::RampStep { ramp, low, high: MAX_DEPTH_CELLS, probability: None });
     }
     entries
 }
@@ -78,7 +78,7 @@ mod tests {
         let entries = steps(1, ecn);
         assert!(entries.len() <= 18, "{} entries", entries.len());
         for depth in (0..=u16::MAX).step_by(97) {
-            let bytes = u32::from(depth) * UNIT;
+            let bytes = u32::from(depth) * CELL_BYTES;
             let exact = match bytes {
                 bytes if bytes > ecn.kmax => 1.0,
                 bytes => f64::from(bytes.saturating_sub(ecn.kmin)) * f64::from(ecn.slope) / 2f64.powi(32),
@@ -95,14 +95,14 @@ mod tests {
         let step = EcnRamp { kmin: 65_000, kmax: 65_000, slope: 0 };
         assert_eq!(
             steps(3, step),
-            [Entry::RampStep { ramp: 3, low: 813, high: MOST_DEPTH, probability: None }]
+            [Entry::RampStep { ramp: 3, low: 813, high: MAX_DEPTH_CELLS, probability: None }]
         );
         // 400 KB to 8 MB; the depth saturates at 5.2 MB.
         let far = steps(1, EcnRamp { kmin: 400_000, kmax: 8_000_000, slope: 113 });
         let Some(Entry::RampStep { high, probability, .. }) = far.last() else { panic!("no steps") };
-        assert_eq!((*high, probability.is_some()), (MOST_DEPTH, true));
+        assert_eq!((*high, probability.is_some()), (MAX_DEPTH_CELLS, true));
         let tiny = steps(1, EcnRamp { kmin: 0, kmax: 1, slope: u32::MAX });
-        assert_eq!(tiny, [Entry::RampStep { ramp: 1, low: 1, high: MOST_DEPTH, probability: None }]);
+        assert_eq!(tiny, [Entry::RampStep { ramp: 1, low: 1, high: MAX_DEPTH_CELLS, probability: None }]);
     }
 
     #[test]

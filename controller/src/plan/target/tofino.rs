@@ -1,29 +1,29 @@
 use super::super::entry::TNA_TABLES;
 use super::super::{Entry, PlanError};
-use super::ramp::{EcnRamps, MOST_DEPTH, UNIT};
+use super::ramp::{CELL_BYTES, EcnRamps, MAX_DEPTH_CELLS};
 use super::{CloneSession, P4Target, PortMap};
-use crate::route_table::{Hop, Routes, SwitchRoutes};
+use crate::route_table::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{SwitchIx, Topology};
 use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
 /// Entries of `deflect_port` for each port: a random number of four bits selects one.
-const CANDIDATES: u16 = 16;
+const DEFLECT_SLOTS: u16 = 16;
 /// The most trees whose number is a power of two in eight bits.
-const MOST_TREES: usize = 128;
+const MAX_TREES: usize = 128;
 /// The session of the reports of depths.
 const REPORT_SESSION: u16 = 1;
 /// What a report needs of the packet that it came with: nothing. The shortest frame.
 const REPORT_BYTES: u16 = 64;
 /// The longest `lifetime`, and the program's own: differences of times are compared as signed numbers.
-const LONGEST_LIFETIME: u64 = 0x7FFF_FFFF;
+const MAX_LIFETIME_NS: u64 = 0x7FFF_FFFF;
 /// Nanoseconds, the program's unit of `lifetime`, in BMv2's.
-const TICKS: u64 = 1_000;
+const NS_PER_TICK: u64 = 1_000;
 /// Bytes of 1 kbit, the unit of meters.
-const METER_UNIT: u64 = 125;
+const BYTES_PER_KBIT: u64 = 125;
 /// Ports of a pipe: the bits of a number below the pipe's.
-const PIPE_BITS: u16 = 7;
+const PIPE_PORT_BITS: u16 = 7;
 
 /// A chip, which decides on the numbers of its ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
@@ -36,7 +36,7 @@ pub enum Chip {
 }
 
 /// Numbers of ports of a pipe.
-struct Ports {
+struct PipePorts {
     /// Of front ports.
     first: u16,
     count: u16,
@@ -47,10 +47,10 @@ struct Ports {
 impl Chip {
     /// As `pkgsrc/bf-diags/ptf-tests/base/ports.json` and `ports_tof2.json` of p4lang/open-p4studio number the ports of a
     /// model, and `p4src/tna/include/tofino.p4` the others.
-    fn ports(self) -> Ports {
+    fn ports(self) -> PipePorts {
         match self {
-            Chip::Tofino1 => Ports { first: 0, count: 64, cpu: 192, recirculation: 68 },
-            Chip::Tofino2 => Ports { first: 8, count: 64, cpu: 0, recirculation: 6 },
+            Chip::Tofino1 => PipePorts { first: 0, count: 64, cpu: 192, recirculation: 68 },
+            Chip::Tofino2 => PipePorts { first: 8, count: 64, cpu: 0, recirculation: 6 },
         }
     }
 }
@@ -86,14 +86,14 @@ impl P4Target for Tofino {
         let name = || switch.name.clone();
         let mut numbers: BTreeMap<u16, u16> = BTreeMap::new();
         for (port, _) in switch.ports() {
-            let number = self.number(&switch.name, port)?;
+            let number = self.device_port(&switch.name, port)?;
             if let Some(other) = numbers.insert(number, port) {
-                return Err(PlanError::SamePort { switch: name(), ports: (other, port), number });
+                return Err(PlanError::DuplicatePort { switch: name(), ports: (other, port), number });
             }
             let taken = match number {
                 _ if number == self.chip.ports().cpu => "the CPU port",
                 _ if number == self.recirculation() => "the recirculation port",
-                _ if number >> (PIPE_BITS + 2) != 0 => "no port of this chip",
+                _ if number >> (PIPE_PORT_BITS + 2) != 0 => "no port of this chip",
                 _ => continue,
             };
             return Err(PlanError::PortTaken { switch: name(), port, number, taken });
@@ -101,7 +101,7 @@ impl P4Target for Tofino {
         // Ports of several pipes would each see another copy of these registers.
         let register =
             ["waiting", "all_int_time"].into_iter().find(|register| p4info.registers.named(register).is_ok());
-        let mut of_pipes = numbers.iter().map(|(number, port)| (number >> PIPE_BITS, *port));
+        let mut of_pipes = numbers.iter().map(|(number, port)| (number >> PIPE_PORT_BITS, *port));
         let first = of_pipes.next();
         match (register, first, of_pipes.find(|(pipe, _)| first.is_some_and(|first| first.0 != *pipe))) {
             (Some(register), Some((_, one)), Some((_, other))) => {
@@ -111,16 +111,16 @@ impl P4Target for Tofino {
         }
     }
 
-    fn number(&self, switch: &str, port: u16) -> Result<u16, PlanError> {
-        let Ports { first, count, .. } = self.chip.ports();
+    fn device_port(&self, switch: &str, port: u16) -> Result<u16, PlanError> {
+        let PipePorts { first, count, .. } = self.chip.ports();
         let counted = || port.checked_sub(1).filter(|&index| index < count).map(|index| first + index);
         let number = if self.ports.is_empty() { counted() } else { self.ports.number(switch, port) };
         number.ok_or_else(|| PlanError::NoPort { switch: switch.to_owned(), port })
     }
 
-    fn port(&self, switch: &str, number: u16) -> Option<u16> {
+    fn topology_port(&self, switch: &str, number: u16) -> Option<u16> {
         if self.ports.is_empty() {
-            let Ports { first, count, .. } = self.chip.ports();
+            let PipePorts { first, count, .. } = self.chip.ports();
             return number.checked_sub(first).filter(|&index| index < count).map(|index| index + 1);
         }
         self.ports.port(switch, number)
@@ -144,28 +144,29 @@ impl P4Target for Tofino {
                     lowered.push(Entry::PortRamp { port, rate_code, ramp, fabric });
                 }
                 Entry::PolicyFlood { port, group, rate, burst } => {
-                    let rate = (rate / METER_UNIT).max(1) * METER_UNIT;
-                    let burst = burst.div_ceil(METER_UNIT) * METER_UNIT;
+                    let rate = (rate / BYTES_PER_KBIT).max(1) * BYTES_PER_KBIT;
+                    let burst = burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT;
                     lowered.push(Entry::PolicyFlood { port, group, rate, burst });
                 }
                 // A port's candidates come before its threshold.
                 Entry::DeflectPort { to, other, .. } => candidates.push((to, other)),
                 Entry::Deflection { port, limit, lifetime: ticks, .. } => {
                     let all = std::mem::take(&mut candidates);
-                    let spread = (0..CANDIDATES).zip(all.iter().cycle());
+                    let spread = (0..DEFLECT_SLOTS).zip(all.iter().cycle());
                     lowered.extend(spread.map(|(index, &(to, other))| Entry::DeflectPort {
                         port,
                         index,
                         to,
                         other,
                     }));
-                    let limit = u16::try_from(limit / UNIT).ok().filter(|&limit| limit < MOST_DEPTH);
-                    let most = u32::from(MOST_DEPTH - 1) * UNIT;
-                    let limit = limit.ok_or(PlanError::Depth { what: "deflection: threshold", most })?;
+                    let limit =
+                        u16::try_from(limit / CELL_BYTES).ok().filter(|&limit| limit < MAX_DEPTH_CELLS);
+                    let max = u32::from(MAX_DEPTH_CELLS - 1) * CELL_BYTES;
+                    let limit = limit.ok_or(PlanError::Depth { what: "deflection: threshold", max })?;
                     lowered.push(Entry::DepthLimit { port, limit });
                     lifetime = Some(match ticks {
-                        0 => LONGEST_LIFETIME,
-                        ticks => ticks.saturating_mul(TICKS).min(LONGEST_LIFETIME),
+                        0 => MAX_LIFETIME_NS,
+                        ticks => ticks.saturating_mul(NS_PER_TICK).min(MAX_LIFETIME_NS),
                     });
                 }
                 other => lowered.push(other),
@@ -190,24 +191,24 @@ impl P4Target for Tofino {
 fn powers_of_two(routes: &SwitchRoutes) -> Result<SwitchRoutes, PlanError> {
     let mut routes = routes.clone();
     for members in routes.groups.values_mut() {
-        repeat(members);
+        pad_to_power_of_two(members);
     }
-    repeat(&mut routes.trees);
+    pad_to_power_of_two(&mut routes.trees);
     for hop in routes.forward.values_mut() {
         match hop {
-            Hop::Spread { size, .. } => *size = size.checked_next_power_of_two().unwrap_or(u16::MAX),
-            Hop::Trees { count } => {
+            NextHop::Ecmp { size, .. } => *size = size.checked_next_power_of_two().unwrap_or(u16::MAX),
+            NextHop::Trees { count } => {
                 let trees = usize::from(*count).next_power_of_two();
-                let fits = u8::try_from(trees).ok().filter(|_| trees <= MOST_TREES);
-                *count = fits.ok_or(PlanError::Trees { count: *count, most: MOST_TREES })?;
+                let fits = u8::try_from(trees).ok().filter(|_| trees <= MAX_TREES);
+                *count = fits.ok_or(PlanError::Trees { count: *count, max: MAX_TREES })?;
             }
-            Hop::Deliver { .. } | Hop::Via { .. } => {}
+            NextHop::Deliver { .. } | NextHop::Via { .. } => {}
         }
     }
     Ok(routes)
 }
 
-fn repeat<T: Clone>(all: &mut Vec<T>) {
+fn pad_to_power_of_two<T: Clone>(all: &mut Vec<T>) {
     let count = all.len();
     if count > 0 {
         let more: Vec<T> =

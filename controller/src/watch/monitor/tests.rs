@@ -9,7 +9,7 @@ const PACKET_IN_QUEUE: usize = 5;
 
 /// A message on a control connection towards a switch.
 enum Request {
-    Probe(u16, Probe),
+    Probe(u16, LinkProbe),
     Echo(u64),
 }
 
@@ -70,21 +70,21 @@ impl Bench {
         self.cut.extend([(link, true), (link, false)]);
     }
     fn stall(&mut self, at: SwitchIx, is_stalled: bool) {
-        let it = &mut self.switches[place(at)];
+        let it = &mut self.switches[switch_index(at)];
         (it.takes_nothing, it.tells_nothing) = (is_stalled, is_stalled);
     }
     /// Loses or gains a session: what waited is gone.
-    fn disconnect(&mut self, at: SwitchIx, loss: Loss) {
-        self.switches[place(at)] = Fake::default();
+    fn disconnect(&mut self, at: SwitchIx, loss: ControlLoss) {
+        self.switches[switch_index(at)] = Fake::default();
         self.monitor.disconnected(at, loss);
     }
     fn tick(&mut self) {
         let round = self.monitor.tick(self.now);
         for (at, port, probe) in round.probes {
-            self.switches[place(at)].requests.push_back(Request::Probe(port, probe));
+            self.switches[switch_index(at)].requests.push_back(Request::Probe(port, probe));
         }
         for (at, round) in round.echoes {
-            self.switches[place(at)].requests.push_back(Request::Echo(round));
+            self.switches[switch_index(at)].requests.push_back(Request::Echo(round));
         }
         self.now += Time::from_ms(1);
         self.deliver();
@@ -93,24 +93,26 @@ impl Bench {
     /// Delivers whatever is not stalled.
     fn deliver(&mut self) {
         for at in self.all() {
-            while let Some(request) = self.switches[place(at)].next_request() {
+            while let Some(request) = self.switches[switch_index(at)].next_request() {
                 match request {
-                    Request::Echo(round) => self.switches[place(at)].answers.push_back(Answer::Echo(round)),
+                    Request::Echo(round) => {
+                        self.switches[switch_index(at)].answers.push_back(Answer::Echo(round))
+                    }
                     Request::Probe(port, probe) => self.carry(at, port, probe),
                 }
             }
         }
         for at in self.all() {
-            while let Some(answer) = self.switches[place(at)].next_answer() {
+            while let Some(answer) = self.switches[switch_index(at)].next_answer() {
                 match answer {
                     Answer::Echo(round) => self.monitor.answered(at, round, self.now),
                     Answer::Probe(port, frame) => {
-                        assert_eq!(self.monitor.received(at, port, &frame), Received::Probe);
+                        assert_eq!(self.monitor.received(at, port, &frame), PacketInKind::Probe);
                     }
                 }
             }
         }
-        for at in self.monitor.questions() {
+        for at in self.monitor.take_port_queries() {
             let states = self
                 .ports_down
                 .as_ref()
@@ -118,12 +120,12 @@ impl Bench {
             self.monitor.port_states(at, states);
         }
     }
-    fn carry(&mut self, at: SwitchIx, port: u16, probe: Probe) {
+    fn carry(&mut self, at: SwitchIx, port: u16, probe: LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
         let (from, to) = if probe.forward { (link.a, link.b) } else { (link.b, link.a) };
         assert_eq!((from.node, from.port), (Node::Switch(at), port));
         let Node::Switch(other) = to.node else { panic!("a probe to a host") };
-        let other = &mut self.switches[place(other)];
+        let other = &mut self.switches[switch_index(other)];
         let waiting = other.answers.iter().filter(|it| matches!(it, Answer::Probe(..))).count();
         let is_cut = self.cut.contains(&(LinkIx(probe.link), probe.forward));
         if !is_cut && !other.has_no_cpu_port && waiting < PACKET_IN_QUEUE {
@@ -207,7 +209,7 @@ fn ports_that_go_down_under_links_that_were_never_heard_are_known() {
     bench.ticks_with_all_up(10);
     let ends = links.map(|link| (SwitchIx(2), bench.topology.link(link).b.port));
     bench.ports_down = Some(ends.into_iter().collect());
-    bench.ticks(UNHEARD_EVERY as u32);
+    bench.ticks(UNSEEN_QUERY_ROUNDS as u32);
     assert_eq!(bench.monitor.down(), &BTreeSet::from(links));
 }
 
@@ -236,19 +238,19 @@ fn packets_that_are_no_probe_of_this_run_from_its_own_link_say_nothing() {
     let (link, (s1, s2)) = (bench.link("s1", "s3"), (SwitchIx(0), SwitchIx(1)));
     let port = bench.topology.link(link).a.port;
     bench.cut.insert((link, false));
-    let old = Probe { run: RUN, link: link.0, forward: false, sequence: 5 };
+    let old = LinkProbe { run: RUN, link: link.0, forward: false, sequence: 5 };
     for _ in 0..6 {
-        let other_run = Probe { run: RUN + 1, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &other_run.frame()), Received::Foreign);
-        assert_eq!(bench.monitor.received(s1, port + 1, &old.frame()), Received::Astray);
-        assert_eq!(bench.monitor.received(s2, port, &old.frame()), Received::Astray);
-        let no_link = Probe { link: 1_000_000, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &no_link.frame()), Received::Astray);
-        let not_yet_sent = Probe { sequence: 1_000_000, ..old };
-        assert_eq!(bench.monitor.received(s1, port, &not_yet_sent.frame()), Received::Astray);
-        assert_eq!(bench.monitor.received(s1, port, b"garbage"), Received::Garbage);
+        let other_run = LinkProbe { run: RUN + 1, ..old };
+        assert_eq!(bench.monitor.received(s1, port, &other_run.frame()), PacketInKind::Foreign);
+        assert_eq!(bench.monitor.received(s1, port + 1, &old.frame()), PacketInKind::WrongPort);
+        assert_eq!(bench.monitor.received(s2, port, &old.frame()), PacketInKind::WrongPort);
+        let no_link = LinkProbe { link: 1_000_000, ..old };
+        assert_eq!(bench.monitor.received(s1, port, &no_link.frame()), PacketInKind::WrongPort);
+        let not_yet_sent = LinkProbe { sequence: 1_000_000, ..old };
+        assert_eq!(bench.monitor.received(s1, port, &not_yet_sent.frame()), PacketInKind::WrongPort);
+        assert_eq!(bench.monitor.received(s1, port, b"garbage"), PacketInKind::NotAProbe);
         // Played back, it does not hide the cut.
-        assert_eq!(bench.monitor.received(s1, port, &old.frame()), Received::Probe);
+        assert_eq!(bench.monitor.received(s1, port, &old.frame()), PacketInKind::Probe);
         bench.tick();
     }
     assert_eq!(bench.monitor.down(), &BTreeSet::from([link]));
@@ -257,7 +259,7 @@ fn packets_that_are_no_probe_of_this_run_from_its_own_link_say_nothing() {
 #[test]
 fn a_deposed_controller_keeps_its_links_and_settles_again() {
     let mut bench = Bench::settled();
-    bench.all().for_each(|at| bench.disconnect(at, Loss::Standby));
+    bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Standby));
     bench.ticks_with_all_up(20);
     bench.all().for_each(|at| bench.monitor.connected(at));
     assert!(bench.all().all(|at| !bench.monitor.has_settled(at)));
@@ -268,7 +270,7 @@ fn a_deposed_controller_keeps_its_links_and_settles_again() {
 #[test]
 fn a_link_that_was_cut_while_another_controller_led_is_known_on_settling() {
     let mut bench = Bench::settled();
-    bench.all().for_each(|at| bench.disconnect(at, Loss::Standby));
+    bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Standby));
     let cut = bench.link("s2", "s3");
     bench.cut(cut);
     bench.ticks_with_all_up(20);
@@ -296,7 +298,7 @@ fn a_stalled_control_network_takes_no_link_down() {
 fn a_control_network_that_lost_its_connections_takes_no_link_down() {
     let mut bench = Bench::settled();
     for _ in 0..50 {
-        bench.all().for_each(|at| bench.disconnect(at, Loss::Silent));
+        bench.all().for_each(|at| bench.disconnect(at, ControlLoss::Unreachable));
         bench.ticks_with_all_up(1);
     }
     bench.all().for_each(|at| bench.monitor.connected(at));
@@ -306,7 +308,7 @@ fn a_control_network_that_lost_its_connections_takes_no_link_down() {
 #[test]
 fn a_switch_without_control_connection_keeps_its_links() {
     let mut bench = Bench::settled();
-    bench.disconnect(SwitchIx(2), Loss::Silent);
+    bench.disconnect(SwitchIx(2), ControlLoss::Unreachable);
     bench.ticks_with_all_up(50);
     // A link between others is still judged.
     let cut = bench.link("s1", "s4");
@@ -319,15 +321,22 @@ fn a_switch_without_control_connection_keeps_its_links() {
 fn three_refused_connections_in_a_row_prove_a_switch_dead() {
     let mut bench = Bench::settled();
     let s3 = SwitchIx(2);
-    for loss in [Loss::Silent, Loss::Refused, Loss::Refused, Loss::Silent, Loss::Refused, Loss::Refused] {
+    for loss in [
+        ControlLoss::Unreachable,
+        ControlLoss::ConnectionRefused,
+        ControlLoss::ConnectionRefused,
+        ControlLoss::Unreachable,
+        ControlLoss::ConnectionRefused,
+        ControlLoss::ConnectionRefused,
+    ] {
         bench.disconnect(s3, loss);
         bench.ticks_with_all_up(1);
     }
-    bench.disconnect(s3, Loss::Refused);
+    bench.disconnect(s3, ControlLoss::ConnectionRefused);
     let links = BTreeSet::from([bench.link("s1", "s3"), bench.link("s2", "s3")]);
     assert_eq!(bench.monitor.down(), &links);
     // It remains so until probes pass again.
-    bench.disconnect(s3, Loss::Silent);
+    bench.disconnect(s3, ControlLoss::Unreachable);
     bench.ticks(10);
     assert_eq!(bench.monitor.down(), &links);
     bench.monitor.connected(s3);
@@ -360,7 +369,7 @@ fn port_states_decide_when_all_links_of_a_switch_fall_silent() {
         bench.ticks(4);
         let expected = if is_down { BTreeSet::from(links) } else { BTreeSet::new() };
         assert_eq!(bench.monitor.down(), &expected, "{ports_down:?}");
-        let kept = bench.monitor.kept();
+        let kept = bench.monitor.take_kept_links();
         assert_eq!(kept, if is_down { BTreeSet::new() } else { BTreeSet::from(links) });
         bench.ticks(20);
         assert_eq!(bench.monitor.down(), &expected, "{ports_down:?}");
@@ -375,7 +384,7 @@ fn a_neighbour_reports_whether_the_cable_to_a_silent_switch_is_connected() {
     bench.cut(link);
     let port = bench.topology.link(link).a.port;
     bench.ports_down = Some(BTreeSet::from([(s1, port)]));
-    bench.disconnect(s3, Loss::Silent);
+    bench.disconnect(s3, ControlLoss::Unreachable);
     let ticks = bench.ticks_until(|it| !it.down().is_empty());
     assert!((2..=6).contains(&ticks), "{ticks}");
     assert_eq!(bench.monitor.down(), &BTreeSet::from([link]), "the other cable is connected");
@@ -387,7 +396,7 @@ enum Fault {
     Stall(bool),
     /// Only towards the switch, or only towards the controller.
     HalfStall(bool),
-    Lose(Loss),
+    Lose(ControlLoss),
     Connect,
     RefusePacketOut,
     /// The controller gets no processor for this number of milliseconds.
@@ -398,7 +407,7 @@ fn fault() -> impl Strategy<Value = Fault> {
     prop_oneof![
         any::<bool>().prop_map(Fault::Stall),
         any::<bool>().prop_map(Fault::HalfStall),
-        prop_oneof![Just(Loss::Standby), Just(Loss::Silent)].prop_map(Fault::Lose),
+        prop_oneof![Just(ControlLoss::Standby), Just(ControlLoss::Unreachable)].prop_map(Fault::Lose),
         Just(Fault::Connect),
         Just(Fault::RefusePacketOut),
         (1u64..1000).prop_map(Fault::Sleep),
@@ -428,12 +437,12 @@ proptest! {
                 Fault::Stall(is_stalled) => bench.stall(at, is_stalled),
                 Fault::HalfStall(inwards) => {
                     bench.stall(at, false);
-                    let it = &mut bench.switches[place(at)];
+                    let it = &mut bench.switches[switch_index(at)];
                     (it.takes_nothing, it.tells_nothing) = (inwards, !inwards);
                 }
                 Fault::Lose(loss) => bench.disconnect(at, loss),
                 Fault::Connect => {
-                    bench.disconnect(at, Loss::Silent);
+                    bench.disconnect(at, ControlLoss::Unreachable);
                     bench.monitor.connected(at);
                 }
                 Fault::RefusePacketOut => bench.monitor.refused(at),
@@ -445,7 +454,7 @@ proptest! {
             }
         }
         for at in bench.all() {
-            bench.disconnect(at, Loss::Silent);
+            bench.disconnect(at, ControlLoss::Unreachable);
             bench.monitor.connected(at);
         }
         bench.ticks(16);

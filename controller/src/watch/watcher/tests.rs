@@ -1,6 +1,6 @@
 use super::*;
 use crate::plan::PlanOptions;
-use crate::routes::{Method, routes};
+use crate::routes::{RoutingMethod, routes};
 use crate::topology::{Node, build};
 use p4runtime::p4info::Index;
 
@@ -9,7 +9,7 @@ const P4INFO: &str = include_str!("../../../../p4src/build/hpcc.p4info.txtpb");
 /// Two leaves, two spines, whose switches answer at once, but for some.
 struct Bench {
     watcher: Watcher,
-    fabric: Arc<Fabric>,
+    fabric: Arc<FabricPlan>,
     p4info: Index,
     now: Time,
     cut: BTreeSet<LinkIx>,
@@ -21,13 +21,13 @@ impl Bench {
         let spec = "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}";
         let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
         let p4info = Index::from_text(P4INFO).unwrap();
-        let fabric = Arc::new(Fabric {
-            routes: routes(&topology, Method::Auto).unwrap(),
+        let fabric = Arc::new(FabricPlan {
+            routes: routes(&topology, RoutingMethod::Auto).unwrap(),
             topology,
-            method: Method::Auto,
+            method: RoutingMethod::Auto,
             options: PlanOptions::default(),
         });
-        let aim = Aim::first(&fabric, &p4info).unwrap();
+        let aim = FabricIntent::initial(&fabric, &p4info).unwrap();
         let watcher = Watcher::new(Arc::clone(&fabric), aim, Some(MonitorConfig::default()), 7, Time::ZERO);
         let (now, cut, silent) = (Time::ZERO, BTreeSet::new(), BTreeSet::new());
         Bench { watcher, fabric, p4info, now, cut, silent }
@@ -36,10 +36,14 @@ impl Bench {
     /// After the first rollout.
     fn started() -> Bench {
         let mut bench = Bench::new();
-        bench.fabric.topology.switch_ixs().for_each(|at| bench.watcher.ready(at, true, vec![], Time::ZERO));
+        bench
+            .fabric
+            .topology
+            .switch_ixs()
+            .for_each(|at| bench.watcher.on_ready(at, true, vec![], Time::ZERO));
         let rollout = bench.until_rollout(6);
         let ended = bench.end(&rollout, &[]);
-        assert_eq!((rollout.members.len(), ended.why), (4, Why::Start));
+        assert_eq!((rollout.members.len(), ended.reason), (4, RolloutReason::Start));
         bench
     }
 
@@ -52,11 +56,11 @@ impl Bench {
             let to = if probe.forward { link.b } else { link.a };
             let Node::Switch(at) = to.node else { panic!("a probe to a host") };
             if !self.silent.contains(&at) {
-                self.watcher.received(at, to.port, &probe.frame());
+                self.watcher.on_packet_in(at, to.port, &probe.frame());
             }
         }
         for (at, number) in round.echoes.into_iter().filter(|it| !self.silent.contains(&it.0)) {
-            self.watcher.answered(at, number, self.now);
+            self.watcher.on_echo(at, number, self.now);
         }
         for at in self.watcher.questions() {
             let ports = self.fabric.topology.switch(at).ports();
@@ -65,25 +69,25 @@ impl Bench {
         }
     }
 
-    fn until_rollout(&mut self, most: u32) -> Rollout {
-        for _ in 0..most {
+    fn until_rollout(&mut self, max: u32) -> Rollout {
+        for _ in 0..max {
             self.tick();
             if let Some(rollout) = self.watcher.begin(self.now) {
                 return rollout;
             }
         }
-        panic!("no rollout in {most} ticks")
+        panic!("no rollout in {max} ticks")
     }
 
     /// Ends a rollout in which some switches took nothing.
-    fn end(&mut self, rollout: &Rollout, failed: &[SwitchIx]) -> Ended {
-        let aim = rollout.aim.next(&self.fabric, &self.p4info, rollout.condition.clone()).unwrap();
+    fn end(&mut self, rollout: &Rollout, failed: &[SwitchIx]) -> RolloutSummary {
+        let aim = rollout.aim.for_condition(&self.fabric, &self.p4info, rollout.condition.clone()).unwrap();
         let holds = |at| {
             let goal = &aim.goals[&self.fabric.topology.switch(at).name];
-            Arc::new(goal.wanted().map(|it| it.entity.clone()).collect())
+            Arc::new(goal.entities().map(|it| it.entity.clone()).collect())
         };
         let report = |at: SwitchIx| {
-            if failed.contains(&at) { Report::NotWritten } else { Report::Holds(holds(at)) }
+            if failed.contains(&at) { SwitchOutcome::WriteFailed } else { SwitchOutcome::InSync(holds(at)) }
         };
         let reports: Vec<_> = rollout.members.iter().map(|it| (it.0, report(it.0))).collect();
         self.watcher.end(Some(aim), reports, self.now).unwrap()
@@ -107,7 +111,7 @@ fn a_cut_link_makes_one_rollout_and_silence_none() {
     assert_eq!(rollout.changed, [(link, false)]);
     assert!(bench.watcher.begin(bench.now).is_none(), "one at a time");
     let ended = bench.end(&rollout, &[]);
-    assert_eq!((ended.why, ended.down), (Why::Links, 1));
+    assert_eq!((ended.reason, ended.down), (RolloutReason::Links, 1));
     (0..10).for_each(|_| bench.tick());
     assert!(bench.watcher.begin(bench.now).is_none());
 }
@@ -122,7 +126,7 @@ fn a_switch_that_refused_something_is_tried_again_after_a_second() {
     let began = bench.now;
     bench.end(&rollout, &[SwitchIx(2)]);
     let rollout = bench.until_rollout(20);
-    assert_eq!(bench.now, began + RETRY);
+    assert_eq!(bench.now, began + RETRY_DELAY);
     let unread: Vec<SwitchIx> = rollout.members.iter().filter(|it| it.1.is_none()).map(|it| it.0).collect();
     assert_eq!(unread, [SwitchIx(2)]);
 }
@@ -136,10 +140,10 @@ fn a_switch_that_fails_is_avoided_until_it_holds_its_routes() {
     let rollout = bench.until_rollout(6);
     let failed = SwitchIx(2);
     let reports = rollout.members.iter().map(|it| {
-        let report = if it.0 == failed { Report::NotWritten } else { Report::Stopped };
+        let report = if it.0 == failed { SwitchOutcome::WriteFailed } else { SwitchOutcome::Stopped };
         (it.0, report)
     });
-    let aim = rollout.aim.next(&bench.fabric, &bench.p4info, rollout.condition.clone()).unwrap();
+    let aim = rollout.aim.for_condition(&bench.fabric, &bench.p4info, rollout.condition.clone()).unwrap();
     bench.watcher.end(Some(aim), reports.collect::<Vec<_>>(), bench.now).unwrap();
     let rollout = bench.watcher.begin(bench.now).unwrap();
     assert_eq!(rollout.condition.avoided, BTreeSet::from([failed]));
@@ -159,12 +163,12 @@ fn a_switch_that_fails_is_avoided_until_it_holds_its_routes() {
 fn after_another_controller_all_switches_are_waited_for() {
     let mut bench = Bench::started();
     let all: Vec<SwitchIx> = bench.fabric.topology.switch_ixs().collect();
-    all.iter().for_each(|&at| bench.watcher.lost(at, Loss::Standby));
+    all.iter().for_each(|&at| bench.watcher.on_lost(at, ControlLoss::Standby));
     (0..40).for_each(|_| bench.tick());
-    all[..3].iter().for_each(|&at| bench.watcher.ready(at, false, vec![], bench.now));
+    all[..3].iter().for_each(|&at| bench.watcher.on_ready(at, false, vec![], bench.now));
     (0..10).for_each(|_| bench.tick());
     assert!(bench.watcher.begin(bench.now).is_none());
-    bench.watcher.ready(all[3], false, vec![], bench.now);
+    bench.watcher.on_ready(all[3], false, vec![], bench.now);
     assert_eq!(bench.until_rollout(10).members.len(), 4);
 }
 
@@ -191,13 +195,13 @@ fn a_rollout_that_waits_for_a_silent_switch_is_given_up_when_links_change() {
 fn a_switch_that_comes_back_with_entries_waits_for_its_links() {
     let mut bench = Bench::started();
     let entity = bench.watcher.switches[0].held.as_ref().unwrap()[0].clone();
-    bench.watcher.lost(SwitchIx(0), Loss::Standby);
-    bench.watcher.ready(SwitchIx(0), false, vec![entity], bench.now);
+    bench.watcher.on_lost(SwitchIx(0), ControlLoss::Standby);
+    bench.watcher.on_ready(SwitchIx(0), false, vec![entity], bench.now);
     assert!(bench.watcher.begin(bench.now).is_none());
     let rollout = bench.until_rollout(6);
-    assert_eq!(bench.end(&rollout, &[]).why, Why::Returned);
+    assert_eq!(bench.end(&rollout, &[]).reason, RolloutReason::Returned);
     // One that lacks the program forwards nothing: it is filled at once.
-    bench.watcher.lost(SwitchIx(0), Loss::Silent);
-    bench.watcher.ready(SwitchIx(0), true, vec![], bench.now);
+    bench.watcher.on_lost(SwitchIx(0), ControlLoss::Unreachable);
+    bench.watcher.on_ready(SwitchIx(0), true, vec![], bench.now);
     assert!(bench.watcher.begin(bench.now).is_some());
 }

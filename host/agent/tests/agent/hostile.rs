@@ -11,7 +11,7 @@ use std::time::{Duration, Instant};
 use weir_agent::AgentConfig;
 use weir_agent::results::{Ended, FlowResult, FlowState};
 use weir_host::schemes::Registry;
-use weir_host::wire::{Ecn, FrameRepr, IntRecord, Kind, MAX_HEAD, RateCode, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, IntRecord, MAX_HEADER_LEN, PacketKind, RateCode, WeirRepr};
 use weir_units::Bytes;
 
 pub const TESTS: &[Test] = &[
@@ -37,13 +37,13 @@ fn ack(message: u32, port: u16) -> FrameRepr {
         dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: port,
-        weir: WeirRepr { concurrency: u16::MAX, path_id: 0xabc, message, ..WeirRepr::of(Kind::Ack) },
+        weir: WeirRepr { concurrency: u16::MAX, path_id: 0xabc, message, ..WeirRepr::of(PacketKind::Ack) },
         payload_len: 0,
     }
 }
 
 fn emit(repr: &FrameRepr, records: &[u8]) -> Vec<u8> {
-    let mut frame = vec![0; MAX_HEAD];
+    let mut frame = vec![0; MAX_HEADER_LEN];
     let length = repr.emit(records, &mut frame).expect("it fits");
     frame.truncate(length);
     frame.resize(length + repr.payload_len as usize, 0);
@@ -100,7 +100,7 @@ fn forged_feedback_hurts_no_other_flow() {
             // Flow 7 is the victim: N = 65535, acknowledges anything, telemetry that cannot be.
             let mut forged = ack(7, 50_000);
             forged.weir.seq = rng.random();
-            forged.weir.stamp = rng.random();
+            forged.weir.timestamp = rng.random();
             let record = IntRecord {
                 rate: RateCode::from_bits(rng.random()),
                 timestamp: rng.random::<u32>() >> 8,
@@ -148,7 +148,7 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
         let mut rng = Pcg64Mcg::seed_from_u64(5);
         let (until, before, mut sent) = (Instant::now() + ATTACK, waited(), 0_u64);
         while Instant::now() < until {
-            for kind in [Kind::Nack, Kind::Cnp] {
+            for kind in [PacketKind::Nack, PacketKind::Cnp] {
                 let mut forged = ack(7, 50_000);
                 // A NACK for the first byte, or for one that may be in flight, sends the flow back as far as it can.
                 let seq = if rng.random() { 0 } else { rng.random_range(0..4_000_000) };
@@ -172,11 +172,8 @@ fn forged_nacks_and_cnps_slow_one_flow_while_they_last() {
         ms(other)
     );
     // Two frames each 1.6 ms at least, in the time in which the attacker was not kept from a processor.
-    let least = 1_000.0 * (1.0 - attacker_waited.as_secs_f64() / ATTACK.as_secs_f64());
-    assert!(
-        forged as f64 > least,
-        "{forged} forged, the attacker waited {attacker_waited:?} for a processor"
-    );
+    let min = 1_000.0 * (1.0 - attacker_waited.as_secs_f64() / ATTACK.as_secs_f64());
+    assert!(forged as f64 > min, "{forged} forged, the attacker waited {attacker_waited:?} for a processor");
     assert_eq!(
         (victim.state, other.state),
         (FlowState::Finished, FlowState::Finished),

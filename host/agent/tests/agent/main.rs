@@ -16,7 +16,9 @@ use std::sync::mpsc;
 use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_agent::results::AgentResults;
-use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Interface, SPIN, StartAt, Until};
+use weir_agent::{
+    Agent, AgentConfig, AgentError, DEFAULT_MAX_SPIN, FlowPlan, Interface, StartAt, StopCondition,
+};
 use weir_host::HostConfig;
 use weir_host::schemes::Registry;
 use weir_testkit::harness;
@@ -47,9 +49,9 @@ pub fn config(side: usize, flows: Vec<FlowPlan>) -> Result<AgentConfig, AgentErr
         host,
         flows,
         start: StartAt::Now,
-        until: Until { flows_finished: false, deadline: Some(Time::from_secs(10)) },
+        until: StopCondition { flows_finished: false, deadline: Some(Time::from_secs(10)) },
         sample: Some(Time::from_ms(10)),
-        spin: SPIN,
+        spin: DEFAULT_MAX_SPIN,
         first_message: 1_000 * (side as u32 + 1),
     })
 }

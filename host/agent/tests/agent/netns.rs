@@ -15,7 +15,7 @@ pub const ADDRS: [Ipv4Addr; 2] = [Ipv4Addr::new(10, 99, 0, 1), Ipv4Addr::new(10,
 pub const IFACE: &str = "eth0";
 
 /// The longest time until a link is up on a busy machine.
-const PATIENCE: Duration = Duration::from_secs(10);
+const TIMEOUT: Duration = Duration::from_secs(10);
 
 /// Two hosts and a wire.
 pub struct Net {
@@ -51,10 +51,10 @@ impl Net {
 
     /// Until the kernel has noticed that both ends are up, it drops what is sent.
     fn wait_for_carrier(&self, side: usize) {
-        let end = Instant::now() + PATIENCE;
+        let end = Instant::now() + TIMEOUT;
         let shown = || Command::new("ip").args(["-n", &self.names[side], "link", "show", IFACE]).output();
         while !String::from_utf8_lossy(&shown().expect("iproute2").stdout).contains("state UP") {
-            assert!(Instant::now() < end, "{IFACE} is not up after {PATIENCE:?}");
+            assert!(Instant::now() < end, "{IFACE} is not up after {TIMEOUT:?}");
             sleep(Duration::from_millis(5));
         }
     }

@@ -8,7 +8,7 @@ use std::thread::sleep;
 use std::time::{Duration, Instant};
 use weir_agent::results::{Ended, FlowState};
 use weir_agent::{Agent, AgentConfig, AgentError, Interface, StartAt};
-use weir_host::wire::{Ecn, Flags, FrameRepr, Kind, MAX_HEAD, WeirRepr};
+use weir_host::wire::{Ecn, Flags, FrameRepr, MAX_HEADER_LEN, PacketKind, WeirRepr};
 use weir_units::{Bandwidth, Bytes, Time};
 
 pub const TESTS: &[Test] = &[
@@ -116,10 +116,10 @@ fn data(payload_len: u32) -> Vec<u8> {
         dscp: 0,
         ecn: Ecn::NotEct,
         entropy_port: 50_000,
-        weir: WeirRepr { flags: Flags::START, message: 1, ..WeirRepr::of(Kind::Data) },
+        weir: WeirRepr { flags: Flags::START, message: 1, ..WeirRepr::of(PacketKind::Data) },
         payload_len,
     };
-    let mut frame = vec![0; MAX_HEAD];
+    let mut frame = vec![0; MAX_HEADER_LEN];
     let head = repr.emit(&[], &mut frame).expect("it fits");
     frame.resize(head, 0);
     frame.resize(head + payload_len as usize, 0);

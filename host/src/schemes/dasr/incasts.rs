@@ -13,7 +13,7 @@ const MAX_NAMED: usize = 32_768;
 
 /// The senders that lists have named.
 #[derive(Debug)]
-pub(super) struct Incasts {
+pub(super) struct NamedSenders {
     /// Time for which they are remembered.
     lifetime: Time,
     named: BTreeSet<Named>,
@@ -24,14 +24,14 @@ pub(super) struct Incasts {
 /// Tenant, number of the incast, sender.
 type Named = (u32, u32, Ipv4Addr);
 
-impl Incasts {
-    pub fn new(lifetime: Time) -> Incasts {
-        Incasts { lifetime, named: BTreeSet::new(), order: VecDeque::new() }
+impl NamedSenders {
+    pub fn new(lifetime: Time) -> NamedSenders {
+        NamedSenders { lifetime, named: BTreeSet::new(), order: VecDeque::new() }
     }
 
     /// Notes that a list of a tenant's incast names a sender. Returns whether no list of the incast has named it before:
     /// always, if the incast has no number.
-    pub fn name(&mut self, now: Time, tenant: u32, incast: u32, sender: Ipv4Addr) -> bool {
+    pub fn mark_named(&mut self, now: Time, tenant: u32, incast: u32, sender: Ipv4Addr) -> bool {
         if incast == 0 {
             return true;
         }
@@ -60,18 +60,18 @@ mod tests {
 
     #[test]
     fn names_are_forgotten_after_their_time_and_beyond_their_number() {
-        let mut incasts = Incasts::new(Time::from_ms(1));
+        let mut incasts = NamedSenders::new(Time::from_ms(1));
         let host = |n: u32| Ipv4Addr::from(0x0a00_0000 + n);
-        assert!(incasts.name(Time::ZERO, 1, 7, host(1)));
-        assert!(!incasts.name(Time::from_ms(1), 1, 7, host(1)));
-        assert!(incasts.name(Time::from_ms(1), 2, 7, host(1)), "another tenant's");
-        assert!(incasts.name(Time::from_ms(1), 1, 8, host(1)), "another incast");
-        assert!(incasts.name(Time::from_us(1_001), 1, 7, host(1)), "its time is over");
+        assert!(incasts.mark_named(Time::ZERO, 1, 7, host(1)));
+        assert!(!incasts.mark_named(Time::from_ms(1), 1, 7, host(1)));
+        assert!(incasts.mark_named(Time::from_ms(1), 2, 7, host(1)), "another tenant's");
+        assert!(incasts.mark_named(Time::from_ms(1), 1, 8, host(1)), "another incast");
+        assert!(incasts.mark_named(Time::from_us(1_001), 1, 7, host(1)), "its time is over");
         for n in 0..2 * MAX_NAMED as u32 {
-            assert!(incasts.name(Time::from_us(1_002), 1, 9, host(n)));
+            assert!(incasts.mark_named(Time::from_us(1_002), 1, 9, host(n)));
             assert!(incasts.order.len() <= MAX_NAMED && incasts.named.len() == incasts.order.len());
         }
-        assert!(incasts.name(Time::from_us(1_002), 1, 9, host(0)), "the oldest is forgotten");
-        assert!(!incasts.name(Time::from_us(1_002), 1, 9, host(2 * MAX_NAMED as u32 - 1)));
+        assert!(incasts.mark_named(Time::from_us(1_002), 1, 9, host(0)), "the oldest is forgotten");
+        assert!(!incasts.mark_named(Time::from_us(1_002), 1, 9, host(2 * MAX_NAMED as u32 - 1)));
     }
 }

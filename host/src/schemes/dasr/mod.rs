@@ -18,19 +18,19 @@ mod incasts;
 mod senders;
 mod state;
 
-use super::dcqcn::{self, Dcqcn, NotificationPoint, Reaction};
+use super::dcqcn::{self, Dcqcn, NotificationPoint, ReactionPoint};
 use super::iofd::{self, Iofd, dart_marking};
-use super::rocc::granted;
-use crate::law::{GRANT_UNIT_BPS, NO_LIMIT};
-use crate::parameter::{HostsOwn, Or};
+use super::rocc::granted_rate;
+use crate::parameter::{HostDefault, KeywordOr};
 use crate::parameters;
+use crate::port_algorithm::{GRANT_UNIT_BPS, UNLIMITED_GRANT};
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Marking, Needs, Pace, Receiver, Scheme, Sender,
-    SwitchProgram,
+    AckEvent, AckFields, DataEvent, Decision, EcnThresholds, FlowParams, Needs, Receiver, Scheme, Sender,
+    SendingRate, SwitchProgram,
 };
-use crate::telemetry::TelemetryChecks;
-use senders::Senders;
-use state::{State, StateMachine};
+use crate::telemetry::TelemetryCounters;
+use senders::ActiveSenders;
+use state::{CongestionDetector, CongestionState};
 use weir_units::{Bandwidth, Bytes, Time};
 
 parameters! {
@@ -54,7 +54,7 @@ parameters! {
         /// Time after which a silent sender is no longer counted.
         soft_state: Time = Time::from_secs(2) => { unit: "s", range: "a time above 0", source: "Dart §III-B" };
         /// Interval over which the receiver measures marks and throughput.
-        window: Or<HostsOwn, Time> = Or::word() => {
+        window: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             name: "state_window", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "ours: Dart gives none",
         };
@@ -66,8 +66,8 @@ parameters! {
         drain: bool = false => {
             range: "on or off", source: "ours: Dart's shares add up to line rate, so a queue that has built up stays",
         };
-        ecn: Marking = dart_marking() => { info: iofd::DART_ECN };
-        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::parameters_below_dart() };
+        ecn: EcnThresholds = dart_marking() => { info: iofd::DART_ECN };
+        dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::dart_parameters() };
     }
 }
 
@@ -80,7 +80,7 @@ impl Scheme for Dasr {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         let line = flow.nic_rate.as_bps_f64();
         Box::new(DasrSender {
-            below: Reaction::new(&self.dcqcn, flow),
+            dcqcn: ReactionPoint::new(&self.dcqcn, flow),
             line,
             cap: line,
             base_rtt: flow.base_rtt,
@@ -90,12 +90,12 @@ impl Scheme for Dasr {
     }
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(DasrReceiver {
-            senders: Senders::new(
+            senders: ActiveSenders::new(
                 self.soft_state,
                 self.look_ahead.then_some(self.tenant_bits as u32),
                 self.announced_for,
             ),
-            state: StateMachine::new(
+            state: CongestionDetector::new(
                 self.window.or(host.base_rtt),
                 host.nic_rate.as_bps_f64(),
                 self.line_share,
@@ -109,12 +109,12 @@ impl Scheme for Dasr {
 
 /// The smallest part of its own line that a sender goes down to, whatever an ACK says: that of the largest n. A forged share
 /// of nothing would hold up a flow for seconds.
-const LEAST_SHARE: f64 = 1.0 / u16::MAX as f64;
+const MIN_SHARE: f64 = 1.0 / u16::MAX as f64;
 
 /// `min(DCQCN's rate, receiver's line rate / n)`: the paper leaves open how the two meet. Rates are in bit/s.
 #[derive(Debug)]
 struct DasrSender {
-    below: Reaction,
+    dcqcn: ReactionPoint,
     line: f64,
     cap: f64,
     base_rtt: Time,
@@ -128,7 +128,7 @@ impl DasrSender {
     /// add up to that line, so what a faster sender queued there in its first round trip would stay for good.
     fn follow(&mut self, n: u16, share: f64) {
         let n = f64::from(n);
-        self.cap = share.clamp(self.line * LEAST_SHARE, self.line);
+        self.cap = share.clamp(self.line * MIN_SHARE, self.line);
         let is_slower = (share + GRANT_UNIT_BPS as f64) * n <= self.line;
         let round_trip = || Bandwidth::from_bps_f64(share).bytes_in(self.base_rtt);
         self.window = is_slower.then(|| round_trip() + self.packet * 2);
@@ -136,38 +136,38 @@ impl DasrSender {
 }
 
 impl Sender for DasrSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
-        self.below.sent(ack.acked);
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
+        self.dcqcn.on_bytes_acked(ack.acked);
         // Receivers of other schemes report no n, and use the grant field for something else.
-        match granted(ack).filter(|_| ack.concurrency > 0) {
+        match granted_rate(ack).filter(|_| ack.concurrency > 0) {
             Some(share) => self.follow(ack.concurrency, share),
             None => (self.cap, self.window) = (self.line, None),
         }
         self.decision()
     }
     fn on_cnp(&mut self, now: Time) -> Decision {
-        self.below.on_cnp(now);
+        self.dcqcn.on_cnp(now);
         self.decision()
     }
     fn on_timer(&mut self, now: Time) -> Decision {
-        self.below.on_timer(now);
+        self.dcqcn.on_timer(now);
         self.decision()
     }
-    fn resume(&mut self, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
         // The next ACK says how many senders there are.
         self.cap = from.rate.min(self.line);
         self.decision()
     }
     fn decision(&self) -> Decision {
-        let decision = self.below.decision_below(self.cap);
+        let decision = self.dcqcn.capped_decision(self.cap);
         Decision { window: self.window.map_or(decision.window, |it| it.min(decision.window)), ..decision }
     }
 }
 
 #[derive(Debug)]
 struct DasrReceiver {
-    senders: Senders,
-    state: StateMachine,
+    senders: ActiveSenders,
+    state: CongestionDetector,
     line: Bandwidth,
     drain: bool,
     notification: NotificationPoint,
@@ -175,21 +175,25 @@ struct DasrReceiver {
 
 impl DasrReceiver {
     /// Returns n, and each sender's share of the receiver's line rate.
-    fn share(&self, concurrency: u16) -> Feedback {
+    fn share(&self, concurrency: u16) -> AckFields {
         let kbps = self.line.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
-        let grant = u32::try_from(kbps).unwrap_or(NO_LIMIT).max(1);
-        Feedback { concurrency, grant, ..Feedback::default() }
+        let grant = u32::try_from(kbps).unwrap_or(UNLIMITED_GRANT).max(1);
+        AckFields { concurrency, grant, ..AckFields::default() }
     }
 }
 
 impl Receiver for DasrReceiver {
-    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        let senders = self.senders.count(data);
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        let senders = self.senders.on_data(data);
         self.notification.begin(data);
         match self.state.next(data) {
-            State::NoCongestion => Feedback { hide_mark: true, ..self.share(senders) },
-            State::Receiver => Feedback { hide_mark: true, ..self.share(senders + u16::from(self.drain)) },
-            State::NonReceiver => Feedback { cnp: self.notification.notifies(data), ..self.share(1) },
+            CongestionState::NoCongestion => AckFields { suppress_ecn_echo: true, ..self.share(senders) },
+            CongestionState::Receiver => {
+                AckFields { suppress_ecn_echo: true, ..self.share(senders + u16::from(self.drain)) }
+            }
+            CongestionState::NonReceiver => {
+                AckFields { cnp: self.notification.should_send_cnp(data), ..self.share(1) }
+            }
         }
     }
 }

@@ -12,12 +12,12 @@
 //! ```
 //!
 //! A packet of an unfinished message makes an absent sender active too. The number of senders that count follows from
-//! their states alone: [`Census::set`] is the only function that changes a state, and it updates the totals.
+//! their states alone: [`SenderStates::set`] is the only function that changes a state, and it updates the totals.
 
 #[cfg(test)]
 mod tests;
 
-use super::incasts::Incasts;
+use super::incasts::NamedSenders;
 use crate::scheme::DataEvent;
 use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -25,20 +25,20 @@ use weir_units::Time;
 
 /// The active-sender set of one receiver.
 #[derive(Debug)]
-pub(super) struct Senders {
+pub(super) struct ActiveSenders {
     soft_state: Time,
     announced_for: Time,
-    census: Census,
+    census: SenderStates,
     /// Times at which senders were announced, oldest first. An entry is void unless its sender's state has been
-    /// [`State::Announced`] since that time.
+    /// [`SenderState::Announced`] since that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
-    incasts: Incasts,
+    incasts: NamedSenders,
     swept: Time,
 }
 
 /// The receiver's knowledge of one sender.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-enum State {
+enum SenderState {
     /// A list named it at this time, and no packet has come since. It counts for its tenant only.
     Announced { at: Time },
     /// It has this many unfinished messages, at least one. It counts for every tenant.
@@ -51,22 +51,22 @@ const MAX_SENDERS: u16 = 1_024;
 /// Searches for silent senders in each soft-state time.
 const SWEEPS: u64 = 8;
 /// A list has two bytes of each address; the others are those of its own sender.
-const LISTED_BITS: u32 = 0xffff;
+const LISTED_ADDR_MASK: u32 = 0xffff;
 
-impl Senders {
-    pub fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> Senders {
-        Senders {
+impl ActiveSenders {
+    pub fn new(soft_state: Time, tenant_bits: Option<u32>, announced_for: Time) -> ActiveSenders {
+        ActiveSenders {
             soft_state,
             announced_for,
-            census: Census { tenant_bits, ..Census::default() },
+            census: SenderStates { tenant_bits, ..SenderStates::default() },
             announced: VecDeque::new(),
-            incasts: Incasts::new(soft_state),
+            incasts: NamedSenders::new(soft_state),
             swept: Time::ZERO,
         }
     }
 
     /// Takes note of a packet and returns n for its sender, at least 1.
-    pub fn count(&mut self, data: &DataEvent<'_>) -> u16 {
+    pub fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
         self.sweep(data.now);
         self.expire(data.now);
         self.receive(data);
@@ -82,14 +82,14 @@ impl Senders {
     fn receive(&mut self, data: &DataEvent<'_>) {
         let (is_unfinished, last) = (data.slot.is_some(), data.now);
         match self.census.get(data.source) {
-            Some(State::Active { messages, .. }) => {
+            Some(SenderState::Active { messages, .. }) => {
                 let messages = messages.saturating_add(u32::from(data.first));
-                self.census.set(data.source, Some(State::Active { messages, last }));
+                self.census.set(data.source, Some(SenderState::Active { messages, last }));
             }
             // Among the latter is a sender that was removed for its silence and goes on with its message.
-            Some(State::Announced { .. }) | None => {
+            Some(SenderState::Announced { .. }) | None => {
                 if is_unfinished && self.census.active < MAX_SENDERS {
-                    self.census.set(data.source, Some(State::Active { messages: 1, last }));
+                    self.census.set(data.source, Some(SenderState::Active { messages: 1, last }));
                 }
             }
         }
@@ -101,13 +101,13 @@ impl Senders {
         let Some(tenant) = self.census.tenant(data.source) else { return };
         for id in data.announced {
             let low = u32::from(u16::from_be_bytes(*id));
-            let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_BITS | low);
+            let sender = Ipv4Addr::from(u32::from(data.source) & !LISTED_ADDR_MASK | low);
             if self.census.tenant(sender) == Some(tenant)
-                && self.incasts.name(data.now, tenant, data.incast, sender)
+                && self.incasts.mark_named(data.now, tenant, data.incast, sender)
                 && self.census.announced < MAX_SENDERS
                 && self.census.get(sender).is_none()
             {
-                self.census.set(sender, Some(State::Announced { at: data.now }));
+                self.census.set(sender, Some(SenderState::Announced { at: data.now }));
                 self.announced.push_back((data.now, sender));
             }
         }
@@ -115,8 +115,8 @@ impl Senders {
 
     /// One message of this sender is complete.
     fn end(&mut self, sender: Ipv4Addr) {
-        if let Some(State::Active { messages, last }) = self.census.get(sender) {
-            let left = (messages > 1).then(|| State::Active { messages: messages - 1, last });
+        if let Some(SenderState::Active { messages, last }) = self.census.get(sender) {
+            let left = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last });
             self.census.set(sender, left);
         }
     }
@@ -128,7 +128,7 @@ impl Senders {
             && now.saturating_sub(at) > self.announced_for
         {
             self.announced.pop_front();
-            if self.census.get(sender) == Some(State::Announced { at }) {
+            if self.census.get(sender) == Some(SenderState::Announced { at }) {
                 self.census.set(sender, None);
             }
         }
@@ -141,9 +141,9 @@ impl Senders {
         }
         self.swept = now;
         let soft_state = self.soft_state;
-        let is_silent = |state: &State| match *state {
-            State::Active { last, .. } => now.saturating_sub(last) > soft_state,
-            State::Announced { .. } => false,
+        let is_silent = |state: &SenderState| match *state {
+            SenderState::Active { last, .. } => now.saturating_sub(last) > soft_state,
+            SenderState::Announced { .. } => false,
         };
         let states = self.census.states.iter();
         let silent: Vec<_> =
@@ -154,10 +154,10 @@ impl Senders {
 
 /// The states of all senders, with totals.
 #[derive(Debug, Default)]
-struct Census {
-    /// Leading bits of an address that name its tenant; `None` if no announcement counts.
+struct SenderStates {
+    /// Leading bits of an address that name its tenant; `Open` if no announcement counts.
     tenant_bits: Option<u32>,
-    states: BTreeMap<Ipv4Addr, State>,
+    states: BTreeMap<Ipv4Addr, SenderState>,
     /// Senders that are active.
     active: u16,
     /// Senders that are announced.
@@ -166,19 +166,19 @@ struct Census {
     announced_of: BTreeMap<u32, u16>,
 }
 
-impl Census {
-    fn get(&self, sender: Ipv4Addr) -> Option<State> {
+impl SenderStates {
+    fn get(&self, sender: Ipv4Addr) -> Option<SenderState> {
         self.states.get(&sender).copied()
     }
 
-    /// Gives a sender another state, `None` to forget it.
-    fn set(&mut self, sender: Ipv4Addr, state: Option<State>) {
+    /// Gives a sender another state, `Open` to forget it.
+    fn set(&mut self, sender: Ipv4Addr, state: Option<SenderState>) {
         let before = match state {
             Some(state) => self.states.insert(sender, state),
             None => self.states.remove(&sender),
         };
-        let count = |it: Option<State>, active: bool| {
-            u16::from(it.is_some_and(|it| matches!(it, State::Active { .. }) == active))
+        let count = |it: Option<SenderState>, active: bool| {
+            u16::from(it.is_some_and(|it| matches!(it, SenderState::Active { .. }) == active))
         };
         self.active = self.active + count(state, true) - count(before, true);
         let (more, fewer) = (count(state, false), count(before, false));
@@ -200,7 +200,7 @@ impl Census {
         (self.active + announced.copied().unwrap_or(0)).max(1)
     }
 
-    /// Returns the tenant that a host belongs to; `None` if no announcement counts.
+    /// Returns the tenant that a host belongs to; `Open` if no announcement counts.
     fn tenant(&self, host: Ipv4Addr) -> Option<u32> {
         Some(u32::from(host).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
     }

@@ -3,14 +3,14 @@ use weir_units::Time;
 
 /// §III-C, Figure 5.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub(super) enum State {
+pub(super) enum CongestionState {
     NoCongestion,
     Receiver,
     NonReceiver,
 }
 
 #[derive(Debug)]
-pub(super) struct StateMachine {
+pub(super) struct CongestionDetector {
     window: Time,
     line: f64,
     line_share: f64,
@@ -19,15 +19,15 @@ pub(super) struct StateMachine {
     marked: bool,
     /// True if the last whole window was at line rate.
     at_line: bool,
-    state: State,
+    state: CongestionState,
 }
 
 /// The part by which throughput may fall below the parameter's share and still count as line rate. Ours.
 const HYSTERESIS: f64 = 0.05;
 
-impl StateMachine {
-    pub fn new(window: Time, line: f64, line_share: f64) -> StateMachine {
-        StateMachine {
+impl CongestionDetector {
+    pub fn new(window: Time, line: f64, line_share: f64) -> CongestionDetector {
+        CongestionDetector {
             window,
             line,
             line_share,
@@ -35,16 +35,16 @@ impl StateMachine {
             bytes: 0,
             marked: false,
             at_line: false,
-            state: State::NoCongestion,
+            state: CongestionState::NoCongestion,
         }
     }
 
-    pub fn next(&mut self, data: &DataEvent<'_>) -> State {
+    pub fn next(&mut self, data: &DataEvent<'_>) -> CongestionState {
         let passed = data.now.saturating_sub(self.began);
         if passed >= self.window {
             let rate = self.bytes as f64 * 8.0 / passed.as_secs_f64();
-            let least = self.line_share - if self.at_line { HYSTERESIS } else { 0.0 };
-            self.at_line = rate >= self.line * least;
+            let min = self.line_share - if self.at_line { HYSTERESIS } else { 0.0 };
+            self.at_line = rate >= self.line * min;
             self.state = self.congestion(self.marked);
             (self.began, self.bytes, self.marked) = (data.now, 0, false);
         }
@@ -57,11 +57,11 @@ impl StateMachine {
         self.state
     }
 
-    fn congestion(&self, marked: bool) -> State {
+    fn congestion(&self, marked: bool) -> CongestionState {
         match (marked, self.at_line) {
-            (false, _) => State::NoCongestion,
-            (true, true) => State::Receiver,
-            (true, false) => State::NonReceiver,
+            (false, _) => CongestionState::NoCongestion,
+            (true, true) => CongestionState::Receiver,
+            (true, false) => CongestionState::NonReceiver,
         }
     }
 }

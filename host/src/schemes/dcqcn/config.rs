@@ -1,7 +1,9 @@
-use super::super::pacing::{PacingConfig, Window};
-use crate::parameter::{Off, OneOf, Or, ParameterOf, Parameters, RateOf, Variants, without};
+use super::super::pacing::{PacingConfig, WindowMode};
+use crate::parameter::{
+    EnumParameter, KeywordOr, Off, ParameterDef, Parameters, RateSpec, VariantDefault, without,
+};
 use crate::parameters;
-use crate::scheme::Marking;
+use crate::scheme::EcnThresholds;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 parameters! {
@@ -17,7 +19,7 @@ parameters! {
             in 0.0..=1.0, symbol: "g", range: "0 to 1", source: "DCQCN §5: 1/256; HPCC simulator run.py",
         };
         /// Interval between two decays of alpha.
-        alpha_timer: Or<Variants, Time> = Or::word() => {
+        alpha_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
             symbol: "K", unit: "s", range: "variant (paper 55us, simulator 1us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };
@@ -26,7 +28,7 @@ parameters! {
             symbol: "t_dec", unit: "s", range: "a time above 0", source: "HPCC simulator run.py",
         };
         /// Interval between two increases of the rate.
-        increase_timer: Or<Variants, Time> = Or::word() => {
+        increase_timer: KeywordOr<VariantDefault, Time> = KeywordOr::word() => {
             symbol: "T", unit: "s", range: "variant (paper 55us, simulator 300us) or a time above 0",
             source: "DCQCN §5; HPCC simulator run.py",
         };
@@ -35,18 +37,18 @@ parameters! {
             symbol: "B", unit: "B", range: "a size above 0", source: "DCQCN §5",
         };
         /// Increases that halve the distance to the target before the target itself increases.
-        stages: Or<Variants, u32> = Or::word() => {
+        stages: KeywordOr<VariantDefault, u32> = KeywordOr::word() => {
             symbol: "F", unit: "times", range: "variant (paper 5, simulator 1) or a count above 0",
             source: "DCQCN §3.3; HPCC simulator run.py",
         };
         /// Additive increase of the target.
-        r_ai: Or<Variants, RateOf> = Or::word() => {
+        r_ai: KeywordOr<VariantDefault, RateSpec> = KeywordOr::word() => {
             symbol: "R_AI", unit: "bit/s",
             range: "variant (paper nic/1000, simulator nic/5000), a rate above 0, or nic/N",
             source: "DCQCN §5: 40 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 20 Mbit/s at 100 Gbit/s",
         };
         /// Hyper increase of the target.
-        r_hai: Or<Variants, RateOf> = Or::word() => {
+        r_hai: KeywordOr<VariantDefault, RateSpec> = KeywordOr::word() => {
             symbol: "R_HAI", unit: "bit/s",
             range: "variant (paper nic/200, simulator nic/500), a rate above 0, or nic/N",
             source: "DCQCN authors' ns-3: 200 Mbit/s at 40 Gbit/s; HPCC simulator run.py: 200 Mbit/s at 100 Gbit/s",
@@ -60,15 +62,15 @@ parameters! {
             symbol: "N", unit: "s", range: "a time above 0", source: "DCQCN §3.2",
         };
         /// Queue thresholds at which switches mark, unless the experiment sets them.
-        ecn: Or<Variants, Marking> = Or::word() => {
+        ecn: KeywordOr<VariantDefault, EcnThresholds> = KeywordOr::word() => {
             symbol: "Kmin, Kmax, Pmax", unit: "B", range: MARKING_OR_VARIANT, source: "DCQCN §5; HPCC §5.1",
         };
         /// Messages up to this size go before longer ones, at the NIC and in switches.
-        pub(super) short_first: Or<Off, Bytes> = Or::word() => {
+        pub(super) short_first: KeywordOr<Off, Bytes> = KeywordOr::word() => {
             symbol: "Pri-Q", unit: "B", range: "off or a size above 0",
             source: "Dart §VI-B: two priority levels, short flows over long ones",
         };
-        pub(super) pacing: PacingConfig = PacingConfig::new(Window::Off) => {
+        pub(super) pacing: PacingConfig = PacingConfig::new(WindowMode::Off) => {
             part, window from "DCQCN §3.3 regulates a rate; HPCC simulator's *_vwin: varying"
         };
     }
@@ -80,13 +82,13 @@ pub(super) enum Variant {
     Simulator,
 }
 
-impl OneOf for Variant {
-    const WORDS: &'static [(&'static str, Self)] =
+impl EnumParameter for Variant {
+    const NAMES: &'static [(&'static str, Self)] =
         &[("paper", Variant::Paper), ("simulator", Variant::Simulator)];
 }
 
 impl Dcqcn {
-    pub(super) fn pick<T>(&self, paper: T, simulator: T) -> T {
+    pub(super) fn by_variant<T>(&self, paper: T, simulator: T) -> T {
         match self.variant {
             Variant::Paper => paper,
             Variant::Simulator => simulator,
@@ -94,36 +96,42 @@ impl Dcqcn {
     }
 
     pub(super) fn alpha_timer(&self) -> Time {
-        self.alpha_timer.or(self.pick(Time::from_us(55), Time::from_us(1)))
+        self.alpha_timer.or(self.by_variant(Time::from_us(55), Time::from_us(1)))
     }
     pub(super) fn increase_timer(&self) -> Time {
-        self.increase_timer.or(self.pick(Time::from_us(55), Time::from_us(300)))
+        self.increase_timer.or(self.by_variant(Time::from_us(55), Time::from_us(300)))
     }
     pub(super) fn stages(&self) -> u32 {
-        self.stages.or(self.pick(5, 1))
+        self.stages.or(self.by_variant(5, 1))
     }
     /// 40 Mbit/s at the paper's 40 Gbit/s, 20 Mbit/s at the simulator's 100.
     pub(super) fn r_ai(&self, nic: Bandwidth) -> f64 {
-        self.r_ai.or(self.pick(RateOf::NicOver(1000), RateOf::NicOver(5000))).of(nic).as_bps_f64()
+        self.r_ai
+            .or(self.by_variant(RateSpec::NicOver(1000), RateSpec::NicOver(5000)))
+            .resolve(nic)
+            .as_bps_f64()
     }
     /// 200 Mbit/s in both.
     pub(super) fn r_hai(&self, nic: Bandwidth) -> f64 {
-        self.r_hai.or(self.pick(RateOf::NicOver(200), RateOf::NicOver(500))).of(nic).as_bps_f64()
+        self.r_hai
+            .or(self.by_variant(RateSpec::NicOver(200), RateSpec::NicOver(500)))
+            .resolve(nic)
+            .as_bps_f64()
     }
     /// Returns the thresholds at which switches mark.
-    pub(in crate::schemes) fn marking(&self) -> Marking {
-        let marking = |kmin, kmax, pmax, gbps| Marking {
+    pub(in crate::schemes) fn marking(&self) -> EcnThresholds {
+        let marking = |kmin, kmax, pmax, gbps| EcnThresholds {
             kmin: Bytes::from_kb(kmin),
             kmax: Bytes::from_kb(kmax),
             pmax: Ratio::new(pmax).unwrap_or(Ratio::ONE),
-            per: Bandwidth::from_gbps(gbps),
+            reference_rate: Bandwidth::from_gbps(gbps),
         };
-        self.ecn.or(self.pick(marking(5, 200, 0.01, 40), marking(100, 400, 0.2, 25)))
+        self.ecn.or(self.by_variant(marking(5, 200, 0.01, 40), marking(100, 400, 0.2, 25)))
     }
 }
 
 /// Returns the parameters that DCQCN has below Dart: the paper's variant, and marking is Dart's.
-pub(in crate::schemes) fn parameters_below_dart() -> Vec<ParameterOf<Dcqcn>> {
+pub(in crate::schemes) fn dart_parameters() -> Vec<ParameterDef<Dcqcn>> {
     without(Dcqcn::parameters(), &["variant", "decrease_timer", "clamp_target", "ecn", "short_first"])
 }
 

@@ -8,14 +8,14 @@ mod config;
 mod paper;
 mod simulator;
 
-pub(super) use config::{Dcqcn, parameters_below_dart};
-pub(super) use paper::Reaction;
+pub(super) use config::{Dcqcn, dart_parameters};
+pub(super) use paper::ReactionPoint;
 
 use crate::scheme::{
-    AckEvent, DataEvent, Decision, Feedback, FlowParams, Needs, Pace, PlainReceiver, Receiver, Scheme,
-    Sender, SwitchProgram,
+    AckEvent, AckFields, DataEvent, Decision, DefaultReceiver, FlowParams, Needs, Receiver, Scheme, Sender,
+    SendingRate, SwitchProgram,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use config::Variant;
 use simulator::Simulator;
 use weir_units::Time;
@@ -27,30 +27,30 @@ impl Scheme for Dcqcn {
     fn needs(&self) -> Needs {
         Needs {
             ecn: Some(self.marking()),
-            short_first: self.short_first.value(),
+            express_max_size: self.short_first.value(),
             ..Needs::of(SwitchProgram::Ecn)
         }
     }
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         match self.variant {
-            Variant::Paper => Box::new(PaperSender(Reaction::new(self, flow))),
+            Variant::Paper => Box::new(PaperSender(ReactionPoint::new(self, flow))),
             Variant::Simulator => Box::new(SimulatorSender(Simulator::new(self, flow))),
         }
     }
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         match self.variant {
             Variant::Paper => Box::new(NotificationPoint::new(self.cnp_interval)),
-            Variant::Simulator => Box::new(PlainReceiver),
+            Variant::Simulator => Box::new(DefaultReceiver),
         }
     }
 }
 
 #[derive(Debug)]
-struct PaperSender(Reaction);
+struct PaperSender(ReactionPoint);
 
 impl Sender for PaperSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
-        self.0.sent(ack.acked);
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
+        self.0.on_bytes_acked(ack.acked);
         self.decision()
     }
     fn on_cnp(&mut self, now: Time) -> Decision {
@@ -61,7 +61,7 @@ impl Sender for PaperSender {
         self.0.on_timer(now);
         self.decision()
     }
-    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         self.0.resume(now, from);
         self.decision()
     }
@@ -74,7 +74,7 @@ impl Sender for PaperSender {
 struct SimulatorSender(Simulator);
 
 impl Sender for SimulatorSender {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         if ack.ecn_echo {
             self.0.on_mark(ack.now);
         }
@@ -84,7 +84,7 @@ impl Sender for SimulatorSender {
         self.0.on_timer(now);
         self.decision()
     }
-    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         self.0.resume(now, from);
         self.decision()
     }
@@ -116,7 +116,7 @@ impl NotificationPoint {
     }
 
     /// Returns whether this packet is answered with a CNP.
-    pub fn notifies(&mut self, data: &DataEvent<'_>) -> bool {
+    pub fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.begin(data);
         if !data.marked {
@@ -134,7 +134,7 @@ impl NotificationPoint {
 }
 
 impl Receiver for NotificationPoint {
-    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryChecks) -> Feedback {
-        Feedback { cnp: self.notifies(data), ..Feedback::default() }
+    fn on_data(&mut self, data: &DataEvent<'_>, _checks: &mut TelemetryCounters) -> AckFields {
+        AckFields { cnp: self.should_send_cnp(data), ..AckFields::default() }
     }
 }

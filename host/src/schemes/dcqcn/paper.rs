@@ -1,12 +1,12 @@
-use super::super::pacing::Pacing;
+use super::super::pacing::RateLimits;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams, Pace};
+use crate::scheme::{Decision, FlowParams, SendingRate};
 use weir_units::{Bytes, Time};
 
 /// The reaction point of DCQCN §3.3, Algorithm 1.
 #[derive(Debug)]
-pub(in crate::schemes) struct Reaction {
-    pacing: Pacing,
+pub(in crate::schemes) struct ReactionPoint {
+    pacing: RateLimits,
     g: f64,
     alpha_timer: Time,
     increase_timer: Time,
@@ -19,11 +19,11 @@ pub(in crate::schemes) struct Reaction {
     target: f64,
     alpha: f64,
     /// The limiter, since the first CNP.
-    limiter: Option<Limiter>,
+    limiter: Option<IncreaseState>,
 }
 
 #[derive(Clone, Copy, Debug)]
-struct Limiter {
+struct IncreaseState {
     alpha_at: Time,
     increase_at: Time,
     by_time: u32,
@@ -31,10 +31,10 @@ struct Limiter {
     bytes: Bytes,
 }
 
-impl Reaction {
-    pub fn new(config: &Dcqcn, flow: &FlowParams) -> Reaction {
-        let pacing = Pacing::new(&config.pacing, flow);
-        Reaction {
+impl ReactionPoint {
+    pub fn new(config: &Dcqcn, flow: &FlowParams) -> ReactionPoint {
+        let pacing = RateLimits::new(&config.pacing, flow);
+        ReactionPoint {
             pacing,
             g: config.g,
             alpha_timer: config.alpha_timer(),
@@ -43,19 +43,19 @@ impl Reaction {
             stages: config.stages(),
             r_ai: config.r_ai(flow.nic_rate),
             r_hai: config.r_hai(flow.nic_rate),
-            current: pacing.line(),
-            target: pacing.line(),
+            current: pacing.line_rate(),
+            target: pacing.line_rate(),
             alpha: 1.0,
             limiter: None,
         }
     }
 
     /// A running flow continues from another scheme's rate, as after a notification, but without its cut.
-    pub fn resume(&mut self, now: Time, from: &Pace) {
+    pub fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
-        if self.current < self.pacing.line() {
-            self.limit(now);
+        if self.current < self.pacing.line_rate() {
+            self.restart_timers(now);
         }
     }
 
@@ -64,7 +64,7 @@ impl Reaction {
     }
 
     /// Returns the same under a cap in bit/s.
-    pub fn decision_below(&self, cap: f64) -> Decision {
+    pub fn capped_decision(&self, cap: f64) -> Decision {
         self.pacing.decide(self.current.min(cap), self.timer())
     }
 
@@ -77,11 +77,11 @@ impl Reaction {
         self.target = self.current;
         self.current = self.pacing.clamp(self.current * (1.0 - self.alpha / 2.0));
         self.alpha = (1.0 - self.g) * self.alpha + self.g;
-        self.limit(now);
+        self.restart_timers(now);
     }
 
-    fn limit(&mut self, now: Time) {
-        self.limiter = Some(Limiter {
+    fn restart_timers(&mut self, now: Time) {
+        self.limiter = Some(IncreaseState {
             alpha_at: now.saturating_add(self.alpha_timer),
             increase_at: now.saturating_add(self.increase_timer),
             by_time: 0,
@@ -91,7 +91,7 @@ impl Reaction {
     }
 
     /// The byte counter. A sender half hears of bytes when they are acknowledged.
-    pub fn sent(&mut self, bytes: Bytes) {
+    pub fn on_bytes_acked(&mut self, bytes: Bytes) {
         let Some(limiter) = &mut self.limiter else { return };
         limiter.bytes += bytes;
         if limiter.bytes >= self.byte_counter {
@@ -117,13 +117,13 @@ impl Reaction {
     /// Fast recovery, then additive, then hyper increase. The paper gives no factor `i` for the last:
     /// here it counts the hyper increases from 1, as QCN does; the authors' ns-3 is one ahead.
     fn increase(&mut self) {
-        let Some(Limiter { by_time, by_bytes, .. }) = self.limiter else { return };
+        let Some(IncreaseState { by_time, by_bytes, .. }) = self.limiter else { return };
         if by_time.min(by_bytes) > self.stages {
             self.target += f64::from(by_time.min(by_bytes) - self.stages) * self.r_hai;
         } else if by_time.max(by_bytes) >= self.stages {
             self.target += self.r_ai;
         }
-        self.target = self.target.min(self.pacing.line());
+        self.target = self.target.min(self.pacing.line_rate());
         self.current = self.pacing.clamp((self.target + self.current) / 2.0);
     }
 }

@@ -1,13 +1,13 @@
-use super::super::pacing::Pacing;
+use super::super::pacing::RateLimits;
 use super::Dcqcn;
-use crate::scheme::{Decision, FlowParams, Pace};
+use crate::scheme::{Decision, FlowParams, SendingRate};
 use weir_units::Time;
 
 /// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, and a timer
 /// each for alpha, decrease and increase looks at them.
 #[derive(Debug)]
 pub(super) struct Simulator {
-    pacing: Pacing,
+    pacing: RateLimits,
     g: f64,
     alpha_timer: Time,
     decrease_timer: Time,
@@ -40,7 +40,7 @@ const AFTER_ALPHA: Time = Time::from_ns(1);
 
 impl Simulator {
     pub fn new(config: &Dcqcn, flow: &FlowParams) -> Simulator {
-        let pacing = Pacing::new(&config.pacing, flow);
+        let pacing = RateLimits::new(&config.pacing, flow);
         Simulator {
             pacing,
             g: config.g,
@@ -51,8 +51,8 @@ impl Simulator {
             r_ai: config.r_ai(flow.nic_rate),
             r_hai: config.r_hai(flow.nic_rate),
             clamp_target: config.clamp_target,
-            current: pacing.line(),
-            target: pacing.line(),
+            current: pacing.line_rate(),
+            target: pacing.line_rate(),
             alpha: 1.0,
             stage: 0,
             timers: None,
@@ -60,10 +60,10 @@ impl Simulator {
     }
 
     /// A running flow continues from another scheme's rate, as after a cut.
-    pub fn resume(&mut self, now: Time, from: &Pace) {
+    pub fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
-        if self.current < self.pacing.line() {
+        if self.current < self.pacing.line_rate() {
             self.timers = Some(Timers {
                 alpha_at: now.saturating_add(self.alpha_timer),
                 decrease_at: now.saturating_add(self.decrease_timer).saturating_add(AFTER_ALPHA),
@@ -111,7 +111,7 @@ impl Simulator {
                 self.target += self.r_ai;
             }
             self.stage = self.stage.saturating_add(1);
-            self.target = self.target.min(self.pacing.line());
+            self.target = self.target.min(self.pacing.line_rate());
             self.current = self.pacing.clamp((self.target + self.current) / 2.0);
         }
         if timers.decrease_at <= now {

@@ -1,6 +1,6 @@
 use super::super::pacing::MIN_RATE;
-use super::{Law, UNSHARED_INCREASE};
-use crate::parameter::{HostsOwn, Or, ParameterValue, RateOf, share};
+use super::{ControlParams, DEFAULT_W_AI};
+use crate::parameter::{HostDefault, KeywordOr, ParameterValue, RateSpec, parse_fraction};
 use crate::parameters;
 use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
@@ -26,13 +26,13 @@ parameters! {
             source: "HPCC §5.1 fn4",
         };
         /// Base round-trip time T, which relates windows to rates.
-        base_rtt: Or<HostsOwn, Time> = Or::word() => {
+        base_rtt: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             symbol: "T", unit: "s", range: "host (the host's base RTT) or a time above 0",
             source: "HPCC §3.2: slightly above the largest propagation RTT",
         };
         /// React to every ACK, not only once per round trip.
         fast_react: bool = true => { range: "on or off", source: "HPCC §3.2, HPCC simulator FAST_REACT" };
-        min_rate: RateOf = RateOf::NicOver(1000) => { info: MIN_RATE };
+        min_rate: RateSpec = RateSpec::NicOver(1000) => { info: MIN_RATE };
     }
 }
 
@@ -61,7 +61,7 @@ enum Increase {
         flows: u32,
     },
     /// Shared by as many flows as the receiver reports (HPCC++ draft §5), where its own link is the congested one (§6.2);
-    /// [`UNSHARED_INCREASE`] elsewhere.
+    /// [`DEFAULT_W_AI`] elsewhere.
     Reported,
 }
 
@@ -69,14 +69,14 @@ enum Increase {
 const REPORTED: &str = "headroom/reported";
 
 impl ParameterValue for MaxStage {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "simulator" => Ok(MaxStage::Simulator),
             "paper" => Ok(MaxStage::Paper),
             _ => text.parse().map(MaxStage::Times).map_err(|_| format!("\"{text}\" is not a count")),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
             MaxStage::Simulator => "simulator".to_owned(),
             MaxStage::Paper => "paper".to_owned(),
@@ -86,16 +86,16 @@ impl ParameterValue for MaxStage {
 }
 
 impl ParameterValue for AverageOver {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         match text {
             "off" => Ok(AverageOver::Off),
             "T" => Ok(AverageOver::PartOfT(1)),
-            _ => share(text, "T")
+            _ => parse_fraction(text, "T")
                 .map(AverageOver::PartOfT)
                 .ok_or_else(|| format!("\"{text}\" is not T, T/n or off")),
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
             AverageOver::Off => "off".to_owned(),
             AverageOver::PartOfT(1) => "T".to_owned(),
@@ -105,10 +105,10 @@ impl ParameterValue for AverageOver {
 }
 
 impl ParameterValue for Increase {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         if text == REPORTED {
             Ok(Increase::Reported)
-        } else if let Some(flows) = share(text, "headroom") {
+        } else if let Some(flows) = parse_fraction(text, "headroom") {
             Ok(Increase::Headroom { flows })
         } else if let Ok(rate) = text.parse() {
             Ok(Increase::Rate(rate))
@@ -116,7 +116,7 @@ impl ParameterValue for Increase {
             text.parse().map(Increase::Window).map_err(|e: ParseUnitError| e.to_string())
         }
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         match self {
             Increase::Window(bytes) => bytes.to_string(),
             Increase::Rate(rate) => rate.to_string(),
@@ -140,12 +140,12 @@ impl InflightConfig {
         }
     }
 
-    pub(super) fn law(&self, flow: &FlowParams) -> Law {
+    pub(super) fn law(&self, flow: &FlowParams) -> ControlParams {
         let t = self.base_rtt(flow).as_secs_f64();
         let bytes_in_t = |rate: Bandwidth| rate.as_bytes_per_sec_f64() * t;
         let w_init = bytes_in_t(flow.nic_rate);
         let headroom = (w_init * (1.0 - self.eta)).max(0.0);
-        Law {
+        ControlParams {
             eta: self.eta,
             max_stage: match self.max_stage {
                 MaxStage::Simulator => 0,
@@ -156,11 +156,11 @@ impl InflightConfig {
                 Increase::Window(bytes) => bytes.as_f64(),
                 Increase::Rate(rate) => bytes_in_t(rate),
                 Increase::Headroom { flows } => headroom / f64::from(flows),
-                Increase::Reported => UNSHARED_INCREASE,
+                Increase::Reported => DEFAULT_W_AI,
             },
             shared_headroom: matches!(self.w_ai, Increase::Reported).then_some(headroom),
             // Never above line rate, and never so low that a division could give 0 for ever.
-            w_min: bytes_in_t(self.min_rate.of(flow.nic_rate)).max(LEAST_WINDOW).min(w_init),
+            w_min: bytes_in_t(self.min_rate.resolve(flow.nic_rate)).max(MIN_WINDOW).min(w_init),
             w_init,
             fast_react: self.fast_react,
             t,
@@ -171,11 +171,11 @@ impl InflightConfig {
 
 /// The smallest window, where `min_rate` allows an even smaller one: the released code's 1 byte
 /// (rdma-queue-pair.cc:125-137). A packet may still leave whenever nothing is in flight.
-const LEAST_WINDOW: f64 = 1.0;
+const MIN_WINDOW: f64 = 1.0;
 
 impl InflightConfig {
     /// Returns the draft's W_AI and maxStage.
-    pub(in crate::schemes) fn of_the_draft() -> InflightConfig {
+    pub(in crate::schemes) fn hpcc_plus() -> InflightConfig {
         InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
     }
 }

@@ -9,15 +9,15 @@ mod measure;
 
 pub(super) use config::InflightConfig;
 
-use crate::scheme::{AckEvent, Decision, FlowParams, Pace};
-use crate::telemetry::TelemetryChecks;
+use crate::scheme::{AckEvent, Decision, FlowParams, SendingRate};
+use crate::telemetry::TelemetryCounters;
 use crate::wire::MAX_HOPS;
-use measure::{Path, Sample, is_partial};
+use measure::{PathRecord, Sample, is_partial};
 use weir_units::{Bandwidth, Bytes};
 
 /// The constants of the control law for one flow.
 #[derive(Clone, Copy, Debug)]
-struct Law {
+struct ControlParams {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
@@ -46,7 +46,7 @@ impl Reference {
     }
 
     /// HPCC Alg. 1, ComputeWind. `U` of 0 gives an infinite window, which the clamp takes down.
-    fn compute_wind(&mut self, law: &Law, u: f64, commit: bool) {
+    fn compute_wind(&mut self, law: &ControlParams, u: f64, commit: bool) {
         let multiplicative = u >= law.eta || self.stage >= law.max_stage;
         let w = if multiplicative { self.wc / (u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
         // The released code clamps before it commits (rdma-hw.cc:839-842).
@@ -58,7 +58,7 @@ impl Reference {
     }
 }
 
-impl Law {
+impl ControlParams {
     fn clamp(&self, w: f64) -> f64 {
         w.max(self.w_min).min(self.w_init)
     }
@@ -74,7 +74,7 @@ impl Law {
 }
 
 /// A scheme's change of the reference before the window is computed.
-pub(super) enum Adjust {
+pub(super) enum ReferenceUpdate {
     /// Nothing: HPCC.
     Keep,
     /// `Wc` becomes this and the window follows from the control law.
@@ -84,7 +84,7 @@ pub(super) enum Adjust {
 }
 
 /// The most congested hop of an ACK.
-pub(super) struct Worst {
+pub(super) struct Bottleneck {
     /// Its instantaneous `u'`, with a txRate of at most the link's. A switch counts whole frames,
     /// so that over a short time txRate seems up to a frame too high. The average `U` must keep that,
     /// because the next sample is too low by as much; a threshold on one sample must not.
@@ -96,13 +96,13 @@ pub(super) struct Worst {
 }
 
 /// W_AI in bytes where N flows share the headroom and N is not known of the congested link (HPCC §5.1 fn4: 80 B).
-const UNSHARED_INCREASE: f64 = 80.0;
+const DEFAULT_W_AI: f64 = 80.0;
 
 /// The sender's state.
 #[derive(Debug)]
-pub(super) struct Inflight {
-    law: Law,
-    path: Path,
+pub(super) struct HpccController {
+    law: ControlParams,
+    path: PathRecord,
     /// `U`: that of the most congested hop, and that of each.
     u: f64,
     hop_u: [f64; MAX_HOPS],
@@ -113,14 +113,14 @@ pub(super) struct Inflight {
     decision: Decision,
 }
 
-impl Inflight {
+impl HpccController {
     /// Returns a flow that starts at line rate.
-    pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> Inflight {
+    pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> HpccController {
         let law = config.law(flow);
         let reference = Reference::starting_at(law.w_init);
-        Inflight {
+        HpccController {
             law,
-            path: Path::new(config.base_rtt(flow), config.averages_in_t(), law.eta, flow.tick),
+            path: PathRecord::new(config.base_rtt(flow), config.averages_in_t(), law.eta, flow.tick),
             u: 1.0,
             hop_u: [1.0; MAX_HOPS],
             reference,
@@ -135,7 +135,7 @@ impl Inflight {
     }
 
     /// Continues a running flow from another scheme's window.
-    pub fn resume(&mut self, from: &Pace) -> Decision {
+    pub fn resume(&mut self, from: &SendingRate) -> Decision {
         self.reference = Reference::starting_at(self.law.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
         if let Some(per_hop) = &mut self.per_hop {
@@ -146,7 +146,7 @@ impl Inflight {
     }
 
     /// Returns the decision for a window that was computed elsewhere.
-    pub fn take_window(&mut self, window: Bytes) -> Decision {
+    pub fn set_window(&mut self, window: Bytes) -> Decision {
         self.decision = self.law.decide(self.law.clamp(window.as_f64()));
         self.decision
     }
@@ -155,8 +155,8 @@ impl Inflight {
     pub fn on_ack(
         &mut self,
         ack: &AckEvent<'_>,
-        checks: &mut TelemetryChecks,
-        adjust: impl FnOnce(&Worst) -> Adjust,
+        checks: &mut TelemetryCounters,
+        adjust: impl FnOnce(&Bottleneck) -> ReferenceUpdate,
     ) -> Decision {
         // Records of congested ports only are a warning between two whole readings: they do not commit.
         let partial = is_partial(ack);
@@ -188,7 +188,7 @@ impl Inflight {
             // The receiver's N is of its own link (HPCC++ draft §6.2).
             self.law.w_ai = match ack.concurrency {
                 n if n > 0 && worst.hop == last_hop => headroom / f64::from(n),
-                _ => UNSHARED_INCREASE,
+                _ => DEFAULT_W_AI,
             };
         }
         if let Some(per_hop) = &mut self.per_hop {
@@ -198,14 +198,14 @@ impl Inflight {
             self.reference.w = per_hop[..=last_hop].iter().map(|r| r.w).fold(self.law.w_init, f64::min);
         } else {
             let u = worst.queued + (worst.u - worst.queued).min(1.0);
-            let about = Worst { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
+            let about = Bottleneck { u, is_last_hop: worst.hop == last_hop, bdp: self.path.bdp(worst.hop) };
             match adjust(&about) {
-                Adjust::Keep => self.reference.compute_wind(&self.law, self.u, commit),
-                Adjust::Reference(wc) => {
+                ReferenceUpdate::Keep => self.reference.compute_wind(&self.law, self.u, commit),
+                ReferenceUpdate::Reference(wc) => {
                     self.reference.wc = self.law.clamp(wc);
                     self.reference.compute_wind(&self.law, self.u, commit);
                 }
-                Adjust::Window(w) => {
+                ReferenceUpdate::Window(w) => {
                     self.reference.wc = self.law.clamp(w);
                     self.reference.w = self.reference.wc;
                     self.reference.stage = 0;

@@ -1,10 +1,10 @@
 //! AMP (arXiv 1707.00322): one packet per round trip over all subflows, a constant cut, and only one subflow
 //! while all of them struggle.
 
-use super::{Law, Path, WindowsConfig, cut_to};
+use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
-use crate::scheme::{Coupled, FlowParams, Needs, Repair, Scheme, Sender};
+use crate::scheme::{FlowParams, MultipathSender, Needs, RecoveryState, Scheme, Sender};
 
 /// `beta`: what part of a window a mark takes.
 pub(super) const BETA: ParameterInfo = ParameterInfo {
@@ -45,7 +45,7 @@ impl Scheme for Amp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(AmpLaw::new(self), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         self.windows.coupled(AmpLaw::new(self), flow)
     }
 }
@@ -69,32 +69,32 @@ impl AmpLaw {
 }
 
 /// Returns whether a window is at its minimum, which no loss has brought it to.
-fn struggles(path: &Path, min: f64) -> bool {
-    path.established && path.w.floor() == min.floor() && path.repair == Repair::None
+fn is_at_minimum(path: &SubflowState, min: f64) -> bool {
+    path.established && path.w.floor() == min.floor() && path.repair == RecoveryState::Open
 }
 
 /// Returns whether a path has been free, and its window has grown.
-fn is_free(path: &Path, min: f64) -> bool {
-    path.w.floor() > min.floor() && path.share == 0.0 && path.repair == Repair::None
+fn is_free(path: &SubflowState, min: f64) -> bool {
+    path.w.floor() > min.floor() && path.share == 0.0 && path.repair == RecoveryState::Open
 }
 
-impl Law for AmpLaw {
-    fn increase(&self, paths: &[Path], _r: usize) -> f64 {
+impl ControlLaw for AmpLaw {
+    fn increase(&self, paths: &[SubflowState], _r: usize) -> f64 {
         // After a timeout of the first subflow the others may send for it.
-        let alone = self.suppressed && paths[0].repair != Repair::Timeout;
+        let alone = self.suppressed && paths[0].repair != RecoveryState::Loss;
         let total: f64 = if alone { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
         1.0 / total
     }
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
     }
     /// Once per window of data of the first subflow (AMP's code, `CheckIncast`).
-    fn round(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         if r != 0 || paths.len() < 2 || !self.ssr {
             return;
         }
         let (change, after) = match self.suppressed {
-            false => (paths.iter().all(|path| struggles(path, min)), self.suppress_after),
+            false => (paths.iter().all(|path| is_at_minimum(path, min)), self.suppress_after),
             true => (is_free(&paths[0], min), self.release_after),
         };
         self.streak = if change { self.streak + 1 } else { 0 };

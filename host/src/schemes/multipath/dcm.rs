@@ -1,9 +1,9 @@
 //! DCM (AMP §2.1): MPTCP's linked increase (RFC 6356) with DCTCP's cut on each subflow.
 
 use super::uncoupled::{Alphas, G};
-use super::{Law, Path, WindowsConfig, cut_to};
+use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameters;
-use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
+use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
     /// The parameters.
@@ -22,7 +22,7 @@ impl Scheme for Dcm {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         self.windows.coupled(DcmLaw { g: self.g, alphas: Alphas::default() }, flow)
     }
 }
@@ -34,22 +34,22 @@ struct DcmLaw {
 }
 
 /// RFC 6356 §3: `min(a/w_total, 1/w_r)` with `a = w_total * max(w_i/T_i^2) / (sum of w_i/T_i)^2`.
-pub(super) fn linked_increase(paths: &[Path], r: usize) -> f64 {
-    let most = paths.iter().map(|path| path.w / (path.srtt * path.srtt)).fold(0.0, f64::max);
+pub(super) fn linked_increase(paths: &[SubflowState], r: usize) -> f64 {
+    let max = paths.iter().map(|path| path.w / (path.srtt * path.srtt)).fold(0.0, f64::max);
     let sum: f64 = paths.iter().map(|path| path.w / path.srtt).sum();
     // a/w_total
-    let linked = most / (sum * sum);
+    let linked = max / (sum * sum);
     linked.min(1.0 / paths[r].w)
 }
 
-impl Law for DcmLaw {
-    fn increase(&self, paths: &[Path], r: usize) -> f64 {
+impl ControlLaw for DcmLaw {
+    fn increase(&self, paths: &[SubflowState], r: usize) -> f64 {
         linked_increase(paths, r)
     }
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         cut_to(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
     }
-    fn round(&mut self, paths: &mut [Path], r: usize, _min: f64) {
+    fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         self.alphas.update(self.g, paths, r);
     }
 }

@@ -1,6 +1,6 @@
 //! Schemes that regulate the windows of a message's subflows together, as TCP counts them: in packets.
 //!
-//! This module has the common parts: slow start, the end of a window of data, the reaction to a loss. A [`Law`]
+//! This module has the common parts: slow start, the end of a window of data, the reaction to a loss. A [`ControlLaw`]
 //! determines how a window grows and by how much it is cut.
 
 mod amp;
@@ -18,10 +18,10 @@ pub(super) use xmp::Xmp;
 use crate::parameter::ParameterValue;
 use crate::parameters;
 use crate::scheme::{
-    AckEvent, Coupled, Decision, FlowParams, LossEvent, LossKind, MARKING_RANGE, MAX_SUBFLOWS, Marking,
-    Needs, Pace, Recovery, Repair, Sender, SwitchProgram, Transport,
+    AckEvent, Decision, EcnThresholds, FlowParams, LossEvent, LossKind, LossRecovery, MARKING_RANGE,
+    MAX_SUBFLOWS, MultipathSender, Needs, RecoveryState, Sender, SendingRate, SwitchProgram, TransportNeeds,
 };
-use crate::telemetry::TelemetryChecks;
+use crate::telemetry::TelemetryCounters;
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Time};
 
@@ -30,7 +30,7 @@ const LOSS_WINDOW: f64 = 1.0;
 /// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
 const MIN_SSTHRESH: f64 = 2.0;
 /// A window grows if at least this share of it is in flight (RFC 7661 §4.3).
-const VALIDATED: f64 = 0.5;
+const MIN_USED_SHARE: f64 = 0.5;
 /// Share of a new round-trip time in the smoothed one (RFC 6298).
 const RTT_GAIN: f64 = 0.125;
 
@@ -39,11 +39,11 @@ const RTT_GAIN: f64 = 0.125;
 pub(super) struct Subflows(u8);
 
 impl ParameterValue for Subflows {
-    fn read(text: &str) -> Result<Self, String> {
+    fn parse(text: &str) -> Result<Self, String> {
         let count = text.parse().ok().filter(|count| (1..=MAX_SUBFLOWS).contains(count));
         count.map(Subflows).ok_or_else(|| format!("\"{text}\" is no number of subflows"))
     }
-    fn write(self) -> String {
+    fn to_text(self) -> String {
         self.0.to_string()
     }
 }
@@ -55,7 +55,7 @@ parameters! {
         /// Subflows of a message, each with a UDP port of its own.
         subflows: Subflows = Subflows(4) => { range: "1 to 16", source: "AMP §5: 4, up to 8 are safe" };
         /// Queue thresholds at which switches mark, unless the experiment sets them.
-        ecn: Marking = Marking::step(Bytes::from_kb(15), Bandwidth::from_gbps(10)) => {
+        ecn: EcnThresholds = EcnThresholds::step(Bytes::from_kb(15), Bandwidth::from_gbps(10)) => {
             symbol: "K", unit: "B", range: MARKING_RANGE, source: "AMP §5: 10 packets at 10 Gbit/s",
         };
         /// Minimum window after a mark.
@@ -76,8 +76,8 @@ impl WindowsConfig {
         WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
     }
 
-    pub fn transport(&self) -> Transport {
-        Transport { recovery: Recovery::Selective, subflows: self.subflows.0, slow_start: true }
+    pub fn transport(&self) -> TransportNeeds {
+        TransportNeeds { recovery: LossRecovery::Selective, subflows: self.subflows.0, slow_start: true }
     }
 
     pub fn needs(&self) -> Needs {
@@ -85,25 +85,25 @@ impl WindowsConfig {
     }
 
     /// Returns the sender half of a message with the configured number of subflows.
-    pub fn coupled<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Coupled> {
-        Box::new(Windows::new(self, law, self.subflows.0, flow))
+    pub fn coupled<L: ControlLaw + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn MultipathSender> {
+        Box::new(WindowController::new(self, law, self.subflows.0, flow))
     }
 
     /// Returns the sender half of a message with one subflow.
-    pub fn sender<L: Law + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
-        Box::new(OnlyPath(Windows::new(self, law, 1, flow)))
+    pub fn sender<L: ControlLaw + 'static>(&self, law: L, flow: &FlowParams) -> Box<dyn Sender> {
+        Box::new(SinglePath(WindowController::new(self, law, 1, flow)))
     }
 }
 
 /// A subflow, as a control law sees it. Windows are in packets, times in seconds.
 #[derive(Clone, Debug)]
-pub(super) struct Path {
+pub(super) struct SubflowState {
     pub w: f64,
     pub ssthresh: f64,
     pub srtt: f64,
     /// True if anything was ever acknowledged.
     pub established: bool,
-    pub repair: Repair,
+    pub repair: RecoveryState,
     /// Next byte to be sent at the last decrease; there is no other until an ACK passes it.
     pub cut_at: Option<u64>,
     /// Next byte to be sent when this window of data began.
@@ -115,22 +115,22 @@ pub(super) struct Path {
     pub share: f64,
 }
 
-impl Path {
+impl SubflowState {
     pub fn in_slow_start(&self) -> bool {
         self.w < self.ssthresh
     }
 }
 
 /// The control law in which the schemes differ.
-pub(super) trait Law: fmt::Debug + Send {
+pub(super) trait ControlLaw: fmt::Debug + Send {
     /// Returns the increase per acknowledged packet on subflow `r` after slow start, in packets.
-    fn increase(&self, paths: &[Path], r: usize) -> f64;
+    fn increase(&self, paths: &[SubflowState], r: usize) -> f64;
     /// The first mark in a window of data: what becomes of `r`'s window and threshold, at least `min` packets.
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64);
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64);
     /// A window of data on `r` was acknowledged.
-    fn round(&mut self, _paths: &mut [Path], _r: usize, _min: f64) {}
+    fn on_window_acked(&mut self, _paths: &mut [SubflowState], _r: usize, _min: f64) {}
     /// A loss on `r` has set its window.
-    fn lost(&mut self, _paths: &[Path], _r: usize) {}
+    fn on_loss(&mut self, _paths: &[SubflowState], _r: usize) {}
     /// Returns whether windows grow between a cut and the end of its window of data, and by the ACK that cuts.
     fn grows_after_cut(&self) -> bool {
         true
@@ -142,36 +142,36 @@ pub(super) trait Law: fmt::Debug + Send {
 }
 
 /// Cuts a window to a part of it, and leaves slow start (AMP's code, `SlowDown`).
-pub(super) fn cut_to(path: &mut Path, part: f64, min: f64) {
+pub(super) fn cut_to(path: &mut SubflowState, part: f64, min: f64) {
     path.w = (path.w * part).max(min);
     path.ssthresh = path.w;
 }
 
 /// The windows of a message's subflows.
 #[derive(Debug)]
-pub(super) struct Windows<L> {
+pub(super) struct WindowController<L> {
     law: L,
-    paths: Box<[Path]>,
+    paths: Box<[SubflowState]>,
     min: f64,
     full: f64,
     nic_rate: Bandwidth,
 }
 
-impl<L: Law> Windows<L> {
-    fn new(config: &WindowsConfig, law: L, subflows: u8, flow: &FlowParams) -> Windows<L> {
-        let path = Path {
+impl<L: ControlLaw> WindowController<L> {
+    fn new(config: &WindowsConfig, law: L, subflows: u8, flow: &FlowParams) -> WindowController<L> {
+        let path = SubflowState {
             w: config.initial_window,
             ssthresh: f64::INFINITY,
             srtt: flow.base_rtt.as_secs_f64(),
             established: false,
-            repair: Repair::None,
+            repair: RecoveryState::Open,
             cut_at: None,
             round_ends: None,
             acked: 0,
             marked: 0,
             share: 0.0,
         };
-        Windows {
+        WindowController {
             law,
             paths: vec![path; usize::from(subflows)].into(),
             min: config.min_window,
@@ -186,14 +186,14 @@ impl<L: Law> Windows<L> {
         // A window that was not used says nothing of the path: the message, or other subflows, were the limit. Of one
         // that is used, the NIC may not have sent all yet: ACKs come as fast as it sends, so a window doubles in the
         // time that it takes to send half of it.
-        let used = outstanding + self.full > path.w.floor() * self.full * VALIDATED;
+        let used = outstanding + self.full > path.w.floor() * self.full * MIN_USED_SHARE;
         let after_cut = path.cut_at.is_some() && !self.law.grows_after_cut();
-        if !used || after_cut || path.repair == Repair::Fast {
+        if !used || after_cut || path.repair == RecoveryState::FastRecovery {
             return;
         }
         // An ACK that fills a gap acknowledges what had long left.
-        let most = if path.repair == Repair::None { f64::INFINITY } else { 1.0 };
-        let packets = (ack.acked.as_f64() / self.full).min(most);
+        let max = if path.repair == RecoveryState::Open { f64::INFINITY } else { 1.0 };
+        let packets = (ack.acked.as_f64() / self.full).min(max);
         let per_packet = if path.in_slow_start() { 1.0 } else { self.law.increase(&self.paths, r) };
         self.paths[r].w += packets * per_packet;
     }
@@ -201,14 +201,14 @@ impl<L: Law> Windows<L> {
     /// Cuts the window at the first mark of a window of data.
     fn cut(&mut self, r: usize, ack: &AckEvent<'_>) {
         let path = &self.paths[r];
-        if ack.ecn_echo && path.cut_at.is_none() && path.repair != Repair::Fast {
+        if ack.ecn_echo && path.cut_at.is_none() && path.repair != RecoveryState::FastRecovery {
             self.law.cut(&mut self.paths, r, self.min);
             self.paths[r].cut_at = Some(ack.snd_nxt);
         }
     }
 
     /// Notes a window of data that ended with this ACK.
-    fn count(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
+    fn end_of_window(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
         let path = &mut self.paths[r];
         path.acked += ack.acked.get();
         path.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
@@ -225,14 +225,14 @@ impl<L: Law> Windows<L> {
     }
 }
 
-impl<L: Law> Coupled for Windows<L> {
+impl<L: ControlLaw> MultipathSender for WindowController<L> {
     /// The order is that of AMP's code: what the window of data tells, growth, cut; under XMP the cut comes first.
     fn on_ack(
         &mut self,
         r: usize,
-        repair: Repair,
+        repair: RecoveryState,
         ack: &AckEvent<'_>,
-        _checks: &mut TelemetryChecks,
+        _checks: &mut TelemetryCounters,
     ) -> Decision {
         let Some(path) = self.paths.get_mut(r) else { return self.decision(0) };
         path.repair = repair;
@@ -246,8 +246,8 @@ impl<L: Law> Coupled for Windows<L> {
         if !self.law.grows_after_cut() {
             self.cut(r, ack);
         }
-        if self.count(r, ack) {
-            self.law.round(&mut self.paths, r, self.min);
+        if self.end_of_window(r, ack) {
+            self.law.on_window_acked(&mut self.paths, r, self.min);
         }
         if ack.acked > Bytes::ZERO {
             self.grow(r, ack);
@@ -266,19 +266,19 @@ impl<L: Law> Coupled for Windows<L> {
         match loss.kind {
             LossKind::Nack => (path.ssthresh, path.w) = (halved, halved),
             LossKind::Timeout => {
-                let in_recovery = path.repair == Repair::Fast;
+                let in_recovery = path.repair == RecoveryState::FastRecovery;
                 path.ssthresh = if in_recovery { (path.ssthresh / 2.0).max(LOSS_WINDOW) } else { halved };
                 path.w = LOSS_WINDOW;
-                path.repair = Repair::Timeout;
+                path.repair = RecoveryState::Loss;
                 (path.round_ends, path.cut_at) = (Some(loss.seq), Some(loss.seq));
                 (path.acked, path.marked) = (0, 0);
             }
         }
-        self.law.lost(&self.paths, r);
+        self.law.on_loss(&self.paths, r);
         self.decision(r)
     }
 
-    fn resume(&mut self, r: usize, _now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, r: usize, _now: Time, from: &SendingRate) -> Decision {
         if let Some(path) = self.paths.get_mut(r) {
             path.w = (from.window / self.full).max(LOSS_WINDOW);
             path.ssthresh = path.w;
@@ -300,16 +300,16 @@ impl<L: Law> Coupled for Windows<L> {
 
 /// The window of a message with one subflow, whose loss recovery the control law does not see.
 #[derive(Debug)]
-struct OnlyPath<L>(Windows<L>);
+struct SinglePath<L>(WindowController<L>);
 
-impl<L: Law> Sender for OnlyPath<L> {
-    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryChecks) -> Decision {
-        self.0.on_ack(0, Repair::None, ack, checks)
+impl<L: ControlLaw> Sender for SinglePath<L> {
+    fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
+        self.0.on_ack(0, RecoveryState::Open, ack, checks)
     }
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
         self.0.on_loss(0, loss)
     }
-    fn resume(&mut self, now: Time, from: &Pace) -> Decision {
+    fn resume(&mut self, now: Time, from: &SendingRate) -> Decision {
         self.0.resume(0, now, from)
     }
     fn decision(&self) -> Decision {

@@ -3,9 +3,9 @@
 
 use super::amp::BETA;
 use super::dcm::linked_increase;
-use super::{Law, Path, WindowsConfig, cut_to};
+use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameters;
-use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
+use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
     /// The parameters.
@@ -29,7 +29,7 @@ impl Scheme for Mptcp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(MptcpLaw { beta: self.beta }, flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         self.windows.coupled(MptcpLaw { beta: self.beta }, flow)
     }
 }
@@ -39,11 +39,11 @@ struct MptcpLaw {
     beta: f64,
 }
 
-impl Law for MptcpLaw {
-    fn increase(&self, paths: &[Path], r: usize) -> f64 {
+impl ControlLaw for MptcpLaw {
+    fn increase(&self, paths: &[SubflowState], r: usize) -> f64 {
         linked_increase(paths, r)
     }
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
     }
 }

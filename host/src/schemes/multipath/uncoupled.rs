@@ -1,9 +1,9 @@
 //! Subflows that know nothing of each other: each is a DCTCP flow (RFC 8257) with a window of its own.
 
-use super::{Law, Path, WindowsConfig, cut_to};
+use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
-use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
+use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 /// `g`: the weight of the newest window of data in alpha.
 pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
@@ -33,7 +33,7 @@ impl Scheme for Uncoupled {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(Dctcp::new(self.g), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         self.windows.coupled(Dctcp::new(self.g), flow)
     }
 }
@@ -56,7 +56,7 @@ impl Dctcp {
 pub(super) struct Alphas(Vec<f64>);
 
 impl Alphas {
-    pub fn update(&mut self, g: f64, paths: &[Path], r: usize) {
+    pub fn update(&mut self, g: f64, paths: &[SubflowState], r: usize) {
         self.0.resize(paths.len(), 1.0);
         self.0[r] = (1.0 - g) * self.0[r] + g * paths[r].share;
     }
@@ -65,14 +65,14 @@ impl Alphas {
     }
 }
 
-impl Law for Dctcp {
-    fn increase(&self, paths: &[Path], r: usize) -> f64 {
+impl ControlLaw for Dctcp {
+    fn increase(&self, paths: &[SubflowState], r: usize) -> f64 {
         1.0 / paths[r].w
     }
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         cut_to(&mut paths[r], 1.0 - self.alphas.get(r) / 2.0, min);
     }
-    fn round(&mut self, paths: &mut [Path], r: usize, _min: f64) {
+    fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         self.alphas.update(self.g, paths, r);
     }
 }

@@ -2,9 +2,9 @@
 //! subflow grows.
 
 use super::amp::BETA;
-use super::{Law, Path, WindowsConfig};
+use super::{ControlLaw, SubflowState, WindowsConfig};
 use crate::parameters;
-use crate::scheme::{Coupled, FlowParams, Needs, Scheme, Sender};
+use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
     /// The parameters.
@@ -29,7 +29,7 @@ impl Scheme for Xmp {
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender> {
         self.windows.sender(XmpLaw::new(self), flow)
     }
-    fn coupled(&self, flow: &FlowParams) -> Box<dyn Coupled> {
+    fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         self.windows.coupled(XmpLaw::new(self), flow)
     }
 }
@@ -56,12 +56,12 @@ impl XmpLaw {
     fn new(config: &Xmp) -> XmpLaw {
         XmpLaw { beta: config.beta, gamma: config.gamma, subflows: Vec::new() }
     }
-    fn subflow(&mut self, paths: &[Path], r: usize) -> &mut Subflow {
+    fn subflow(&mut self, paths: &[SubflowState], r: usize) -> &mut Subflow {
         self.subflows.resize(paths.len(), Subflow::default());
         &mut self.subflows[r]
     }
     /// `delta_r = (T_r x_r) / (T_min * sum of x_i)`.
-    fn delta(&self, paths: &[Path], r: usize) -> f64 {
+    fn delta(&self, paths: &[SubflowState], r: usize) -> f64 {
         let known = || self.subflows.iter().zip(paths).filter_map(|(s, path)| Some((s.rate?, path.srtt)));
         let sum: f64 = known().map(|(rate, _)| rate).sum();
         let t_min = known().map(|(_, srtt)| srtt).fold(f64::INFINITY, f64::min);
@@ -70,12 +70,12 @@ impl XmpLaw {
     }
 }
 
-impl Law for XmpLaw {
+impl ControlLaw for XmpLaw {
     /// Windows grow once per round.
-    fn increase(&self, _paths: &[Path], _r: usize) -> f64 {
+    fn increase(&self, _paths: &[SubflowState], _r: usize) -> f64 {
         0.0
     }
-    fn cut(&mut self, paths: &mut [Path], r: usize, min: f64) {
+    fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         self.subflow(paths, r).before_cut = paths[r].w.floor();
         let path = &mut paths[r];
         if !path.in_slow_start() {
@@ -84,7 +84,7 @@ impl Law for XmpLaw {
         }
         path.ssthresh = path.ssthresh.min(path.w);
     }
-    fn round(&mut self, paths: &mut [Path], r: usize, _min: f64) {
+    fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, _min: f64) {
         let path = &paths[r];
         let (is_cut, srtt, w) = (path.cut_at.is_some(), path.srtt, path.w.floor());
         let subflow = self.subflow(paths, r);
@@ -98,7 +98,7 @@ impl Law for XmpLaw {
             subflow.grown = subflow.grown.fract();
         }
     }
-    fn lost(&mut self, paths: &[Path], r: usize) {
+    fn on_loss(&mut self, paths: &[SubflowState], r: usize) {
         self.subflow(paths, r).rate = Some(paths[r].w / paths[r].srtt);
     }
     fn grows_after_cut(&self) -> bool {

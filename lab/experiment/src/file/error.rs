@@ -1,41 +1,41 @@
 //! Errors in an experiment, each with its key.
 
-use crate::yaml::{KeyError, Part, Position, Positions, before};
+use crate::yaml::{KeyError, KeySegment, Position, Positions, path_prefix};
 use weir_units::Bandwidth;
 
 /// A problem of an experiment: file, place in it, problem and remedy.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExperimentError {
     /// {file}: cannot be read: {why}
-    #[error("{file}: cannot be read: {why}")]
+    #[error("{file}: cannot be read: {reason}")]
     Unreadable {
         /// The file.
         file: String,
         /// The system's words.
-        why: String,
+        reason: String,
     },
     /// A `--set` cannot be applied.
-    #[error("--set {why}")]
+    #[error("--set {reason}")]
     Override {
         /// Place and problem.
-        why: String,
+        reason: String,
     },
     /// A `--schemes` names none of the experiment's.
-    #[error("--schemes: {why}")]
+    #[error("--schemes: {reason}")]
     Schemes {
         /// The problem and the labels that there are.
-        why: String,
+        reason: String,
     },
     /// A rate that the experiment cannot be run at.
-    #[error("--rate {rate}: {why}")]
+    #[error("--rate {rate}: {reason}")]
     Rate {
         /// As given.
         rate: Bandwidth,
         /// Problem and remedy.
-        why: String,
+        reason: String,
     },
     /// The file is not YAML, or a key in it has a value that makes no sense.
-    #[error("{file}{}: {}{why}", position.map_or_else(String::new, |at| format!(":{at}")), before(place))]
+    #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |at| format!(":{at}")), path_prefix(place))]
     Key {
         /// The file.
         file: String,
@@ -44,28 +44,28 @@ pub enum ExperimentError {
         /// Path of the key; empty for the whole file.
         place: String,
         /// Problem and remedy.
-        why: String,
+        reason: String,
         /// The part of the key whose position is meant.
-        part: Part,
+        part: KeySegment,
     },
 }
 
 impl ExperimentError {
     pub(super) fn key(file: &str, error: KeyError) -> ExperimentError {
-        let KeyError { position, place, why } = error;
-        ExperimentError::Key { file: file.to_owned(), position, place, why, part: Part::Value }
+        let KeyError { position, place, reason } = error;
+        ExperimentError::Key { file: file.to_owned(), position, place, reason, part: KeySegment::Value }
     }
 
     /// Returns an error about the value at `place`, whose line and column are still to be [found](Self::located).
-    pub(super) fn unplaced(file: &str, place: &str, why: String) -> ExperimentError {
+    pub(super) fn at_key(file: &str, place: &str, reason: String) -> ExperimentError {
         let (file, place) = (file.to_owned(), place.to_owned());
-        ExperimentError::Key { file, position: None, place, why, part: Part::Value }
+        ExperimentError::Key { file, position: None, place, reason, part: KeySegment::Value }
     }
 
     /// The same error about the key itself: there is none of that name.
     pub(super) fn about_key(mut self) -> ExperimentError {
         if let ExperimentError::Key { part, .. } = &mut self {
-            *part = Part::Key;
+            *part = KeySegment::Key;
         }
         self
     }

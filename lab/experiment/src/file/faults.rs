@@ -194,14 +194,14 @@ pub enum Change {
     /// Its tables are filled again.
     Refill(SwitchIx),
     /// A policy is set: its place in the experiment's list.
-    Set(usize),
+    SetPolicy(usize),
     /// A packet of an attacker.
     Attack(HostIx, Attack),
 }
 
 impl FaultSpec {
     /// Returns whether only links have it, which are emulated in Mininet too.
-    pub fn is_of_links(&self) -> bool {
+    pub fn is_link_fault(&self) -> bool {
         match self {
             FaultSpec::Loss { .. }
             | FaultSpec::Impair { .. }
@@ -377,14 +377,14 @@ pub(super) fn resolve(
     }
     if let Some(policy) = &spec.policy {
         policy.check(registry, topology, schemes, wrong)?;
-        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, Change::Set(i)));
+        policy.set.iter().enumerate().for_each(|(i, set)| add(set.at, Change::SetPolicy(i)));
     }
     all.sort_by_key(|scheduled| scheduled.at); // stable
     Ok(all)
 }
 
 /// Returns the time at which a host that is not there from the beginning comes.
-pub(super) fn joins(spec: &ExperimentSpec, name: &str) -> Time {
+pub(super) fn join_time(spec: &ExperimentSpec, name: &str) -> Time {
     let away = spec.faults.iter().filter_map(|fault| match fault {
         FaultSpec::Away { hosts, from: Time::ZERO, to: Some(to) }
             if hosts.iter().any(|host| host == name) =>

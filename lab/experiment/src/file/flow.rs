@@ -1,7 +1,7 @@
 //! The flows of an experiment, and their names.
 
 use super::resolve::entropy_port;
-use crate::workload::{Announced, Arrival};
+use crate::workload::{Arrival, SenderAnnouncement};
 use std::collections::HashMap;
 use weir_controller::topology::{HostIx, Topology};
 use weir_units::{Bytes, Time};
@@ -12,7 +12,7 @@ pub struct Flow {
     /// `<from>-><to>`, with `#n` behind it if there are several.
     pub name: String,
     /// That `n`.
-    pub nth: u32,
+    pub ordinal: u32,
     /// Sender.
     pub from: HostIx,
     /// Receiver.
@@ -26,27 +26,27 @@ pub struct Flow {
     /// The UDP port that is the flow's entropy.
     pub entropy_port: u16,
     /// Senders that its first packets announce.
-    pub announces: Option<Announced>,
+    pub announces: Option<SenderAnnouncement>,
     /// One of an incast.
     pub incast: bool,
 }
 
 /// Gives names and ports to flows in the order in which they are made.
-pub struct Names<'t> {
+pub struct FlowNamer<'t> {
     topology: &'t Topology,
     /// Flows so far, by pair.
     seen: HashMap<(HostIx, HostIx), u32>,
 }
 
-impl<'t> Names<'t> {
+impl<'t> FlowNamer<'t> {
     /// Continues behind the flows that the experiment lists.
-    pub fn new(topology: &'t Topology, flows: &[Flow]) -> Names<'t> {
+    pub fn new(topology: &'t Topology, flows: &[Flow]) -> FlowNamer<'t> {
         let mut seen: HashMap<(HostIx, HostIx), u32> = HashMap::new();
         for flow in flows {
-            let most = seen.entry((flow.from, flow.to)).or_default();
-            *most = flow.nth.max(*most);
+            let max = seen.entry((flow.from, flow.to)).or_default();
+            *max = flow.ordinal.max(*max);
         }
-        Names { topology, seen }
+        FlowNamer { topology, seen }
     }
 
     /// Returns the flow that an arrival is.
@@ -56,7 +56,7 @@ impl<'t> Names<'t> {
         *nth += 1;
         let name = flow_name(&self.topology.host(from).name, &self.topology.host(to).name, *nth);
         let (stop, size, entropy_port) = (None, Some(size), entropy_port(random));
-        Flow { name, nth: *nth, from, to, start, stop, size, entropy_port, announces, incast }
+        Flow { name, ordinal: *nth, from, to, start, stop, size, entropy_port, announces, incast }
     }
 }
 

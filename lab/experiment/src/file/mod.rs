@@ -18,7 +18,7 @@ pub use crate::scalar::{OffOr, Scalar, SchemeEntry};
 pub use crate::workload::{SizeRule, SizesSpec, WorkloadSpec};
 pub use error::ExperimentError;
 pub use faults::{Attack, Change, FaultSpec, Impairment, ScheduledChange};
-pub use flow::{Flow, Names, flow_name};
+pub use flow::{Flow, FlowNamer, flow_name};
 pub use policy::{PolicySpec, SetSpec, TuneSpec};
 pub use program::{Entries, EntriesSpec, ProgramFiles, ProgramSpec};
 pub use scale::Scale;
@@ -29,7 +29,7 @@ pub use spec::{
 
 use crate::artifacts::Artifact;
 use crate::catalogue::Catalogue;
-use crate::workload::{Feed, MakeSource};
+use crate::workload::{FlowFeed, SourceFactory};
 use crate::yaml::Positions;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
@@ -37,14 +37,16 @@ use resolve::{host_rate, locate, read, resolve};
 use std::collections::BTreeMap;
 use std::path::Path;
 use std::sync::Arc;
-use weir_controller::plan::{DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, First, last_escape_priority};
+use weir_controller::plan::{
+    DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, PriorityTraffic, last_escape_priority,
+};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::reconcile::{Goal, updates};
+use weir_controller::reconcile::{DesiredState, updates};
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
-use weir_host::nearest::did_you_mean;
-use weir_host::offer::Offer;
 use weir_host::policy::PolicyConfig;
-use weir_host::scheme::{Deflection, QueueLimit, Recovery, SchemeConfig};
+use weir_host::scheme::{Deflection, LossRecovery, QueueThreshold, SchemeConfig};
+use weir_host::suggest::did_you_mean;
+use weir_host::switch_profile::SwitchProfile;
 use weir_units::{Bandwidth, Time};
 
 /// The default fairness window: this many tenths of the run, at its end.
@@ -63,7 +65,7 @@ pub struct Scheme {
 #[derive(Clone)]
 struct Program {
     artifact: Artifact,
-    offer: Offer,
+    offer: SwitchProfile,
 }
 
 /// A checked experiment.
@@ -75,13 +77,13 @@ pub struct Experiment {
     /// The schemes to compare, in the file's order.
     pub schemes: Vec<Scheme>,
     /// Hosts whose flows have a scheme of their own.
-    own_schemes: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
+    scheme_overrides: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
     /// Flows that are known beforehand, by start time, ties in the file's order.
     pub flows: Vec<Flow>,
     /// Faults and policies, by time.
     pub changes: Vec<ScheduledChange>,
     /// Workloads that create flows during the run, each with a few words about it.
-    workloads: Vec<(String, MakeSource)>,
+    workloads: Vec<(String, SourceFactory)>,
     /// The program of all switches, if the file names one.
     program: Option<Program>,
     /// Entries besides the plan's.
@@ -95,7 +97,7 @@ pub struct Experiment {
     /// The schemes, workloads and topologies that it can name.
     pub catalogue: Catalogue,
     /// The keys as they are written: those of the original, if this is a model of it.
-    written: ExperimentSpec,
+    original_spec: ExperimentSpec,
 }
 
 impl Experiment {
@@ -122,7 +124,7 @@ impl Experiment {
     ) -> Result<Experiment, ExperimentError> {
         let file = path.display().to_string();
         let text = std::fs::read_to_string(path)
-            .map_err(|e| ExperimentError::Unreadable { file: file.clone(), why: e.to_string() })?;
+            .map_err(|e| ExperimentError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let stem =
             path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
         Experiment::parse_with(catalogue, &text, &file, &stem, overrides, seed)
@@ -158,7 +160,7 @@ impl Experiment {
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
         let mut positions = Positions::of(text).map_err(|error| ExperimentError::key(file, error))?;
-        overrides.iter().for_each(|assignment| positions.forget(&overrides::path(assignment)));
+        overrides.iter().for_each(|assignment| positions.mark_overridden(&overrides::path(assignment)));
         let located = |error: ExperimentError| error.located(&positions);
         let mut spec = read(catalogue, text, file, overrides, &positions)?;
         locate(catalogue, &mut spec, file).map_err(located)?;
@@ -184,44 +186,44 @@ impl Experiment {
     /// `rate` is 0 or above the file's, or a scaled value is outside its range.
     pub fn at_rate(&self, rate: Bandwidth) -> Result<Experiment, ExperimentError> {
         let scale = Scale { from: self.scale.from, to: rate };
-        let refuse = |why: String| ExperimentError::Rate { rate, why };
+        let refuse = |reason: String| ExperimentError::Rate { rate, reason };
         if rate == Bandwidth::ZERO || rate > scale.from {
             return Err(refuse(format!("a model is slower than the file's {}, not stopped", scale.from)));
         }
-        let mut written = self.written.clone();
+        let mut written = self.original_spec.clone();
         let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
         if !scale.is_none() {
             scale
                 .apply(&mut spec, &self.catalogue)
-                .map_err(|(place, why)| refuse(format!("{place}: {why}")))?;
+                .map_err(|(place, reason)| refuse(format!("{place}: {reason}")))?;
             written.model_rate = Some(rate);
         }
         let model = resolve(spec, "the model", &self.catalogue).map_err(|error| refuse(error.to_string()))?;
-        Ok(Experiment { scale, written, ..model })
+        Ok(Experiment { scale, original_spec: written, ..model })
     }
 
     /// Returns the scheme that `host` uses while `scheme` runs: its own, if it has one.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
-        Arc::clone(self.own_schemes.get(&host).unwrap_or(&scheme.config))
+        Arc::clone(self.scheme_overrides.get(&host).unwrap_or(&scheme.config))
     }
 
     /// Returns the policy configuration of a host; `None` if the experiment has no policies.
     pub fn policy_of(&self, host: HostIx, base_rtt: Time) -> Option<PolicyConfig> {
         let policy = self.spec.policy.as_ref()?;
-        let start = faults::joins(&self.spec, &self.topology.host(host).name);
+        let start = faults::join_time(&self.spec, &self.topology.host(host).name);
         Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
     /// Returns the kind of loss recovery while `scheme` runs.
-    pub fn recovery(&self, scheme: &Scheme) -> Recovery {
-        self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, Recovery::from)
+    pub fn recovery(&self, scheme: &Scheme) -> LossRecovery {
+        self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, LossRecovery::from)
     }
 
     /// Returns the number of flows whose rates are recorded: the first ones, in order of their start.
-    pub fn watched_flows(&self) -> usize {
+    pub fn recorded_flow_count(&self) -> usize {
         /// More cannot be told apart in a plot.
-        const MOST: usize = 16;
-        if self.spec.observe.rates { self.flows.len().min(MOST) } else { 0 }
+        const MAX_RECORDED_FLOWS: usize = 16;
+        if self.spec.observe.rates { self.flows.len().min(MAX_RECORDED_FLOWS) } else { 0 }
     }
 
     /// Returns the time at which the window begins over which Jain's index is taken.
@@ -243,7 +245,7 @@ impl Experiment {
     }
 
     /// Returns what the switches' program offers, if the file names one.
-    pub fn offer(&self) -> Option<Offer> {
+    pub fn offer(&self) -> Option<SwitchProfile> {
         self.program.as_ref().map(|program| program.offer.clone())
     }
 
@@ -253,7 +255,7 @@ impl Experiment {
     ///
     /// If the program lacks what they name. The text names file and place.
     pub fn further_updates(&self, switch: SwitchIx, p4info: &Index) -> Result<Vec<Update>, String> {
-        let mut goal = Goal::default();
+        let mut goal = DesiredState::default();
         for entries in &self.entries {
             goal.merge(&entries.goal(switch, p4info)?);
         }
@@ -261,7 +263,7 @@ impl Experiment {
     }
 
     /// Returns whether the file brings the routes: its program has other tables than the controller's for them.
-    pub fn brings_routes(&self, p4info: &Index) -> bool {
+    pub fn provides_routes(&self, p4info: &Index) -> bool {
         !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
     }
 
@@ -277,15 +279,15 @@ impl Experiment {
         let deflection = scheme.config.needs().deflection?;
         // A lifetime is a parameter, and was scaled as one.
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
-        let Deflection { threshold: QueueLimit { queue, per }, at_hosts, tokens, .. } = deflection;
+        let Deflection { threshold: QueueThreshold { queue, per }, at_hosts, tokens, .. } = deflection;
         let per = Some(self.scale.rate(per));
         Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
     }
 
     /// Returns what ports serve before the rest while `scheme` runs.
-    pub fn first(&self, scheme: &Scheme) -> First {
-        First {
-            short: scheme.config.needs().short_first.is_some(),
+    pub fn first(&self, scheme: &Scheme) -> PriorityTraffic {
+        PriorityTraffic {
+            short_messages: scheme.config.needs().express_max_size.is_some(),
             feedback: self.spec.ack_priority,
             weighted: self.spec.queues.len() as u8, // at most MOST_WEIGHTED
         }
@@ -305,7 +307,7 @@ impl Experiment {
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
         let own = [
             scheme.config.needs().deflection.map(|it| last_escape_priority(it.tokens)),
-            scheme.config.needs().short_first.map(|_| EXPRESS_PRIORITY),
+            scheme.config.needs().express_max_size.map(|_| EXPRESS_PRIORITY),
         ];
         own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
     }
@@ -318,11 +320,11 @@ impl Experiment {
     /// Returns the keys with every default written out, as `run.yaml` holds them.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn resolved_yaml(&self) -> String {
-        serde_yaml::to_string(&self.written).expect("plain data serialises")
+        serde_yaml::to_string(&self.original_spec).expect("plain data serialises")
     }
 
     /// Returns whether flows start that are not among [`flows`](Self::flows).
-    pub fn makes_flows(&self) -> bool {
+    pub fn has_dynamic_flows(&self) -> bool {
         !self.workloads.is_empty()
     }
 
@@ -332,8 +334,8 @@ impl Experiment {
     }
 
     /// Returns the flows that are not known beforehand, from the beginning.
-    pub fn feed(&self) -> Feed {
-        Feed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
+    pub fn feed(&self) -> FlowFeed {
+        FlowFeed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
     }
 
     /// Returns all flows that start before the end, by start.
@@ -351,16 +353,16 @@ impl Experiment {
     /// # Errors
     ///
     /// As [`Experiment::all_flows`].
-    pub fn first_flows(&self, most: usize) -> Result<(Vec<Flow>, Time), ExperimentError> {
+    pub fn first_flows(&self, max: usize) -> Result<(Vec<Flow>, Time), ExperimentError> {
         let (mut flows, mut until) = (self.flows.clone(), self.spec.duration);
-        let mut names = Names::new(&self.topology, &flows);
+        let mut names = FlowNamer::new(&self.topology, &flows);
         let mut feed = self.feed();
         if feed.is_closed() {
-            let why = "its flows start when others end, so they cannot be listed beforehand".to_owned();
-            return Err(ExperimentError::Override { why: format!("workload: {why}") });
+            let reason = "its flows start when others end, so they cannot be listed beforehand".to_owned();
+            return Err(ExperimentError::Override { reason: format!("workload: {reason}") });
         }
         while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
-            if flows.len() >= most {
+            if flows.len() >= max {
                 until = due;
                 break;
             }
@@ -377,7 +379,7 @@ impl Experiment {
     ///
     /// As [`Experiment::all_flows`].
     pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
-        if self.makes_flows() {
+        if self.has_dynamic_flows() {
             self.flows = self.all_flows()?;
             self.workloads.clear();
         }
@@ -393,12 +395,12 @@ impl Experiment {
         let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
         if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {
             let meant = did_you_mean(unknown, known.iter().copied());
-            let why =
+            let reason =
                 format!("\"{unknown}\" is not among this experiment's schemes: {}{meant}", known.join(", "));
-            return Err(ExperimentError::Schemes { why });
+            return Err(ExperimentError::Schemes { reason });
         }
         self.schemes.retain(|s| labels.contains(&s.label));
-        for spec in [&mut self.spec, &mut self.written] {
+        for spec in [&mut self.spec, &mut self.original_spec] {
             spec.schemes.retain(|s| labels.contains(&s.label));
         }
         Ok(())

@@ -1,6 +1,6 @@
 //! `--set a.b=c`: keys of the experiment file replaced from the command line.
 
-use crate::yaml::below;
+use crate::yaml::join_path;
 use serde_yaml::{Mapping, Value};
 
 /// Sets `path` (dotted keys, list positions as numbers: `flows.1.start=200us`) to `value` in `root`.
@@ -14,7 +14,7 @@ pub(super) fn apply(root: &mut Value, assignment: &str) -> Result<(), String> {
     let keys: Vec<&str> = path.trim().split('.').collect();
     let mut at = root;
     for (depth, key) in keys.iter().enumerate() {
-        at = step(at, key, &keys[..depth]).map_err(|why| format!("{path}: {why}"))?;
+        at = step(at, key, &keys[..depth]).map_err(|reason| format!("{path}: {reason}"))?;
     }
     *at = value;
     Ok(())
@@ -25,7 +25,7 @@ pub(super) fn path(assignment: &str) -> String {
     let keys = assignment.split_once('=').map_or("", |(path, _)| path).trim().split('.');
     keys.fold(String::new(), |path, key| match key.parse::<usize>() {
         Ok(entry) => format!("{path}[{entry}]"),
-        Err(_) => below(&path, key),
+        Err(_) => join_path(&path, key),
     })
 }
 

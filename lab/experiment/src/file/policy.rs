@@ -80,7 +80,7 @@ impl SetSpec {
 }
 
 /// The key of experiments that have none.
-const NO_SECRET: &str = "weir experiments share this key";
+const DEFAULT_KEY: &str = "weir experiments share this key";
 
 impl PolicySpec {
     /// Returns its times, and the values of its edits, for a scale model.
@@ -103,7 +103,7 @@ impl PolicySpec {
         start: Time,
     ) -> PolicyConfig {
         let name = &topology.host(host).name;
-        let key = self.key.as_deref().unwrap_or(NO_SECRET);
+        let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
         let key = PolicyKey::new(key.as_bytes()).expect("its length was checked");
         let default = default_trickle(base_rtt);
         let own = self.tune.iter().find(|tune| tune.hosts.contains(name));
@@ -125,11 +125,11 @@ impl PolicySpec {
         schemes: &[Scheme],
         wrong: &impl Fn(&str, String) -> ExperimentError,
     ) -> Result<(), ExperimentError> {
-        let key = self.key.as_deref().unwrap_or(NO_SECRET);
+        let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
         PolicyKey::new(key.as_bytes()).map_err(|e| wrong("policy.key", e.to_string()))?;
         // What is absent is right.
         let timer = |imin: Option<Time>, imax: Option<u32>| {
-            let imin = imin.unwrap_or(weir_host::trickle::SHORTEST_IMIN);
+            let imin = imin.unwrap_or(weir_host::trickle::MIN_IMIN);
             TrickleConfig::new(imin, imax.unwrap_or(0), 1)
         };
         timer(self.imin, self.imax).map_err(|e| wrong("policy", e.to_string()))?;

@@ -1,7 +1,7 @@
 //! The P4 program that an experiment names, and entries of its own for that program.
 
-use crate::artifacts::{Artifact, p4info_beside};
-use crate::yaml::in_file;
+use crate::artifacts::{Artifact, find_p4info};
+use crate::yaml::with_file_position;
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update, WriteRequest};
 use p4runtime::p4info::Index;
@@ -14,7 +14,7 @@ use std::borrow::Cow;
 use std::fmt;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::reconcile::{BASE, Goal};
+use weir_controller::reconcile::{BASE, DesiredState};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::scheme::SwitchProgram;
@@ -24,9 +24,9 @@ use weir_host::scheme::SwitchProgram;
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramSpec {
     /// A program of `p4src`.
-    Shipped(SwitchProgram),
+    Builtin(SwitchProgram),
     /// A user's program.
-    Own(ProgramFiles),
+    User(ProgramFiles),
 }
 
 /// The files of a user's program.
@@ -43,7 +43,7 @@ pub struct ProgramFiles {
 impl ProgramSpec {
     /// Finds the files from the directory of the file that names them.
     pub(super) fn locate(&mut self, base: &Path) {
-        if let ProgramSpec::Own(files) = self {
+        if let ProgramSpec::User(files) = self {
             files.json = base.join(&files.json);
             files.p4info = files.p4info.as_ref().map(|path| base.join(path));
         }
@@ -52,8 +52,8 @@ impl ProgramSpec {
     /// Reads the program.
     pub(super) fn artifact(&self) -> Result<Artifact, String> {
         match self {
-            ProgramSpec::Shipped(program) => Ok(Artifact::of(*program)),
-            ProgramSpec::Own(files) => Artifact::read(&files.json, files.p4info.as_deref()),
+            ProgramSpec::Builtin(program) => Ok(Artifact::of(*program)),
+            ProgramSpec::User(files) => Artifact::read(&files.json, files.p4info.as_deref()),
         }
     }
 
@@ -64,9 +64,9 @@ impl ProgramSpec {
     /// A program of the user's has no P4Info beside its JSON.
     pub fn agent_argument(&self) -> Result<String, String> {
         Ok(match self {
-            ProgramSpec::Shipped(program) => program.name().to_owned(),
-            ProgramSpec::Own(ProgramFiles { p4info: Some(path), .. }) => path.display().to_string(),
-            ProgramSpec::Own(files) => p4info_beside(&files.json)?.display().to_string(),
+            ProgramSpec::Builtin(program) => program.name().to_owned(),
+            ProgramSpec::User(ProgramFiles { p4info: Some(path), .. }) => path.display().to_string(),
+            ProgramSpec::User(files) => find_p4info(&files.json)?.display().to_string(),
         })
     }
 }
@@ -74,9 +74,9 @@ impl ProgramSpec {
 impl Serialize for ProgramSpec {
     fn serialize<S: Serializer>(&self, serializer: S) -> Result<S::Ok, S::Error> {
         match self {
-            ProgramSpec::Shipped(program) => serializer.collect_str(program),
-            ProgramSpec::Own(ProgramFiles { json, p4info: None }) => serializer.collect_str(&json.display()),
-            ProgramSpec::Own(files) => files.serialize(serializer),
+            ProgramSpec::Builtin(program) => serializer.collect_str(program),
+            ProgramSpec::User(ProgramFiles { json, p4info: None }) => serializer.collect_str(&json.display()),
+            ProgramSpec::User(files) => files.serialize(serializer),
         }
     }
 }
@@ -93,19 +93,20 @@ impl<'de> Deserialize<'de> for ProgramSpec {
             }
             fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
                 if name.ends_with(".json") {
-                    return Ok(ProgramSpec::Own(ProgramFiles { json: name.into(), p4info: None }));
+                    return Ok(ProgramSpec::User(ProgramFiles { json: name.into(), p4info: None }));
                 }
                 if name.ends_with(".p4") {
-                    let why = format!("{name} is P4 source: compile it with p4c-bm2-ss and name the .json");
-                    return Err(E::custom(why));
+                    let reason =
+                        format!("{name} is P4 source: compile it with p4c-bm2-ss and name the .json");
+                    return Err(E::custom(reason));
                 }
-                let shipped = name.parse().map(ProgramSpec::Shipped);
-                shipped.map_err(|why: String| {
-                    E::custom(format!("{why}; an own one is a file that ends in .json"))
+                let shipped = name.parse().map(ProgramSpec::Builtin);
+                shipped.map_err(|reason: String| {
+                    E::custom(format!("{reason}; an own one is a file that ends in .json"))
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
-                ProgramFiles::deserialize(MapAccessDeserializer::new(map)).map(ProgramSpec::Own)
+                ProgramFiles::deserialize(MapAccessDeserializer::new(map)).map(ProgramSpec::User)
             }
         }
         deserializer.deserialize_any(V)
@@ -158,17 +159,18 @@ impl Entries {
     pub fn read(specs: &[EntriesSpec], topology: &Topology) -> Result<Vec<Entries>, (String, String)> {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
-            let wrong = |why: String| (format!("entries[{i}].file"), why);
+            let wrong = |reason: String| (format!("entries[{i}].file"), reason);
             let text = std::fs::read_to_string(&spec.file).map_err(|e| wrong(format!("{file}: {e}")))?;
-            let in_file = |why: String| wrong(in_file(&file, &text, &why));
+            let in_file = |reason: String| wrong(with_file_position(&file, &text, &reason));
             let content = if file.ends_with(".json") {
                 Content::Json(RuntimeJson::parse(&text).map_err(|e| in_file(e.to_string()))?)
             } else {
                 Content::Text(entities(&text).map_err(in_file)?)
             };
             let switch = |name: &String| {
-                let why = || (format!("entries[{i}].switches"), format!("switch \"{name}\" is not declared"));
-                topology.switch_named(name).ok_or_else(why)
+                let reason =
+                    || (format!("entries[{i}].switches"), format!("switch \"{name}\" is not declared"));
+                topology.switch_named(name).ok_or_else(reason)
             };
             let named = spec.switches.as_ref().map(|names| names.iter().map(switch).collect());
             Ok(Entries { content, switches: named.transpose()?, file: file.clone(), text: text.into() })
@@ -181,13 +183,15 @@ impl Entries {
     /// # Errors
     ///
     /// If the program lacks what they name. The text names file, line and column.
-    pub fn goal(&self, switch: SwitchIx, p4info: &Index) -> Result<Goal, String> {
-        let mut goal = Goal::default();
+    pub fn goal(&self, switch: SwitchIx, p4info: &Index) -> Result<DesiredState, String> {
+        let mut goal = DesiredState::default();
         match &self.content {
             _ if self.switches.as_ref().is_some_and(|switches| !switches.contains(&switch)) => {}
-            Content::Text(entities) => entities.iter().for_each(|entity| goal.want(BASE, entity.clone())),
+            Content::Text(entities) => entities.iter().for_each(|entity| goal.insert(BASE, entity.clone())),
             Content::Json(json) => {
-                goal = json.goal(p4info).map_err(|e| in_file(&self.file, &self.text, &e.to_string()))?;
+                goal = json
+                    .desired_state(p4info)
+                    .map_err(|e| with_file_position(&self.file, &self.text, &e.to_string()))?;
             }
         }
         Ok(goal)

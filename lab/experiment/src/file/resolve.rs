@@ -9,22 +9,24 @@ use super::{
 use crate::artifacts::{self, Artifact};
 use crate::catalogue::Catalogue;
 use crate::rng::{mix, stream_seed};
-use crate::workload::{Announced, AnyWorkload, Fabric, Flows, ListedFlow, MakeSource, host_set};
-use crate::yaml::{self, KeyError, Positions, below};
+use crate::workload::{
+    DynWorkload, Flows, SenderAnnouncement, SourceFactory, StaticFlow, WorkloadContext, host_set,
+};
+use crate::yaml::{self, KeyError, Positions, join_path};
 use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::import::import;
-use weir_controller::plan::{FORWARD, MOST_WEIGHTED};
+use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
 use weir_controller::profile::DeflectionConfig;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
-use weir_host::nearest::did_you_mean;
 use weir_host::parameter::ParameterError;
-use weir_host::scheme::{Deflection, QueueLimit, SchemeConfig};
+use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
 use weir_host::schemes::{Registry, SchemeError};
-use weir_host::wire::{WEIR_PORT, least_list_room};
+use weir_host::suggest::did_you_mean;
+use weir_host::wire::{WEIR_PORT, min_max_announced};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Files are named from the directory of the file that names them; that of a topology is read.
@@ -37,13 +39,13 @@ pub(super) fn locate(
     // So that `run.yaml`, which lies elsewhere, finds them too.
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     spec.edit_workloads(&catalogue.workloads, |workload| workload.locate(&base))
-        .map_err(|(place, why)| ExperimentError::unplaced(file, &place, why))?;
+        .map_err(|(place, reason)| ExperimentError::at_key(file, &place, reason))?;
     spec.program.iter_mut().for_each(|program| program.locate(&base));
     spec.entries.iter_mut().for_each(|entries| entries.file = base.join(&entries.file));
     if let TopologySpec::File(TopologyFile { path }) = &spec.topology {
         let path = base.join(path);
-        let wrong = |why: String| {
-            ExperimentError::unplaced(file, "topology.path", format!("{}: {why}", path.display()))
+        let wrong = |reason: String| {
+            ExperimentError::at_key(file, "topology.path", format!("{}: {reason}", path.display()))
         };
         let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
         spec.topology = match import(&text).map_err(|error| wrong(error.to_string()))? {
@@ -64,11 +66,11 @@ pub(super) fn read(
     let wrong = |error: KeyError| ExperimentError::key(file, error);
     let mut root: Value = yaml::read_at(text, positions).map_err(wrong)?;
     for assignment in overrides {
-        overrides::apply(&mut root, assignment).map_err(|why| ExperimentError::Override { why })?;
+        overrides::apply(&mut root, assignment).map_err(|reason| ExperimentError::Override { reason })?;
     }
     let expanded = root.get_mut("topology").map_or(Ok(false), |topology| {
         let expanded = catalogue.topologies.expand(topology);
-        expanded.map_err(|(key, why)| wrong(positions.error(below("topology", &key), why)))
+        expanded.map_err(|(key, reason)| wrong(positions.error(join_path("topology", &key), reason)))
     })?;
     if overrides.is_empty() && !expanded {
         // Straight from the text: as a value, a number is no longer the text that stands there.
@@ -83,7 +85,7 @@ pub(super) fn resolve(
     catalogue: &Catalogue,
 ) -> Result<Experiment, ExperimentError> {
     let registry = &catalogue.schemes;
-    let wrong = |place: &str, why: String| ExperimentError::unplaced(file, place, why);
+    let wrong = |place: &str, reason: String| ExperimentError::at_key(file, place, reason);
     if spec.name.contains(['/', '\\', '\0']) || spec.name.starts_with('.') {
         return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
     }
@@ -104,7 +106,7 @@ pub(super) fn resolve(
         ));
     }
     for (i, scheme) in schemes.iter().enumerate() {
-        if let Some(Deflection { threshold: QueueLimit { queue, per }, tokens, .. }) =
+        if let Some(Deflection { threshold: QueueThreshold { queue, per }, tokens, .. }) =
             scheme.config.needs().deflection
         {
             let (at_hosts, lifetime) = (false, 0);
@@ -138,7 +140,7 @@ pub(super) fn resolve(
         spec,
         topology,
         schemes,
-        own_schemes,
+        scheme_overrides: own_schemes,
         flows,
         changes,
         workloads,
@@ -148,7 +150,7 @@ pub(super) fn resolve(
         observed_ports,
         scale,
         catalogue: catalogue.clone(),
-        written,
+        original_spec: written,
     })
 }
 
@@ -161,14 +163,14 @@ fn resolve_program(
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Option<Program>, ExperimentError> {
     let Some(named) = &spec.program else { return Ok(None) };
-    let wrong = |why: String| wrong("program", why);
+    let wrong = |reason: String| wrong("program", reason);
     let artifact = named.artifact().map_err(wrong)?;
     let p4info = artifact.index().map_err(wrong)?;
     if spec.entries.is_empty()
         && let Err(error) = p4info.tables.named(FORWARD)
     {
-        let why = format!("{}: {error} for routes; give its own routes by `entries`", artifact.title());
-        return Err(wrong(why));
+        let reason = format!("{}: {error} for routes; give its own routes by `entries`", artifact.title());
+        return Err(wrong(reason));
     }
     let offer = artifacts::offer(&p4info).map_err(|error| wrong(format!("{}: {error}", artifact.title())))?;
     Ok(Some(Program { artifact, offer }))
@@ -182,17 +184,17 @@ fn resolve_entries(
     program: Option<&Program>,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Entries>, ExperimentError> {
-    let all = Entries::read(&spec.entries, topology).map_err(|(place, why)| wrong(&place, why))?;
+    let all = Entries::read(&spec.entries, topology).map_err(|(place, reason)| wrong(&place, reason))?;
     if all.is_empty() {
         return Ok(all);
     }
     let own = schemes.iter().map(|scheme| Artifact::of(scheme.config.needs().program));
     let artifacts = program.map_or_else(|| own.collect(), |program| vec![program.artifact.clone()]);
     for artifact in artifacts {
-        let p4info = artifact.index().map_err(|why| wrong("program", why))?;
+        let p4info = artifact.index().map_err(|reason| wrong("program", reason))?;
         for (i, entries) in all.iter().enumerate() {
             let refuse =
-                |why: String| wrong(&format!("entries[{i}]"), format!("{why} ({})", artifact.title()));
+                |reason: String| wrong(&format!("entries[{i}]"), format!("{reason} ({})", artifact.title()));
             topology.switch_ixs().try_for_each(|ix| entries.goal(ix, &p4info).map(|_| ())).map_err(refuse)?;
         }
     }
@@ -207,12 +209,12 @@ fn configure(
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Arc<dyn SchemeConfig>, ExperimentError> {
     entry.config(registry).map_err(|error| {
-        let why = error.to_string();
-        let SchemeError::Parameter(error) = error else { return wrong(place, why) };
-        let wrong = wrong(&below(place, &format!("set.{}", error.parameter())), why);
+        let reason = error.to_string();
+        let SchemeError::Parameter(error) = error else { return wrong(place, reason) };
+        let wrong = wrong(&join_path(place, &format!("set.{}", error.parameter())), reason);
         match error {
             ParameterError::Unknown { .. } => wrong.about_key(),
-            ParameterError::BadValue { .. } => wrong,
+            ParameterError::InvalidValue { .. } => wrong,
         }
     })
 }
@@ -235,14 +237,16 @@ fn resolve_schemes(
         let place = format!("schemes[{i}]");
         let config = configure(registry, entry, &place, wrong)?;
         if !labels.insert(entry.label.clone()) {
-            let why = format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
-            return Err(wrong(&place, why));
+            let reason =
+                format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
+            return Err(wrong(&place, reason));
         }
         if let Some(program) = program
-            && let Some(missing) = program.offer.lacks(&config.needs())
+            && let Some(missing) = program.offer.unmet_need(&config.needs())
         {
-            let why = format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
-            return Err(wrong(&place, why));
+            let reason =
+                format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
+            return Err(wrong(&place, reason));
         }
         resolved.push(Scheme { label: entry.label.clone(), config });
     }
@@ -264,10 +268,10 @@ fn resolve_own_schemes(
         let host = topology.host_named(&flow.from).into_iter().collect();
         claims.push((format!("flows[{i}].scheme"), host, flow.scheme.clone()));
     }
-    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
+    let fabric = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     for (place, workload) in workloads {
-        let hosts = workload.senders(&fabric).map_err(|e| wrong(&below(place, e.key), e.why))?;
-        claims.push((below(place, "scheme"), hosts, workload.scheme()));
+        let hosts = workload.senders(&fabric).map_err(|e| wrong(&join_path(place, e.key), e.reason))?;
+        claims.push((join_path(place, "scheme"), hosts, workload.scheme()));
     }
     let mut own: BTreeMap<HostIx, Arc<dyn SchemeConfig>> = BTreeMap::new();
     let mut said = BTreeMap::new();
@@ -276,8 +280,8 @@ fn resolve_own_schemes(
         for host in hosts {
             if *said.entry(*host).or_insert(says) != says {
                 let name = &topology.host(*host).name;
-                let why = format!("flows of {name} have different schemes, but a host sends with one");
-                return Err(wrong(place, why));
+                let reason = format!("flows of {name} have different schemes, but a host sends with one");
+                return Err(wrong(place, reason));
             }
         }
         let Some(entry) = entry else { continue };
@@ -287,11 +291,11 @@ fn resolve_own_schemes(
             let same_recovery = spec.transport.recovery.is_some()
                 || config.needs().transport.recovery == beside.config.needs().transport.recovery;
             if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
-                let why = format!(
+                let reason = format!(
                     "{} and {} place different requirements on the network or receivers, they cannot run together",
                     entry.scheme, beside.label
                 );
-                return Err(wrong(place, why));
+                return Err(wrong(place, reason));
             }
         }
         own.extend(hosts.iter().map(|&host| (host, Arc::clone(&config))));
@@ -300,10 +304,10 @@ fn resolve_own_schemes(
 }
 
 /// A few words on a workload, and what makes its flows.
-type Made = (String, MakeSource);
+type Made = (String, SourceFactory);
 
 /// A workload and its place in the file.
-type Placed = (String, Box<dyn AnyWorkload>);
+type Placed = (String, Box<dyn DynWorkload>);
 
 fn read_workloads(
     spec: &ExperimentSpec,
@@ -312,7 +316,7 @@ fn read_workloads(
 ) -> Result<Vec<Placed>, ExperimentError> {
     let read = |(place, workload): (String, _)| match catalogue.workloads.read(workload) {
         Ok(workload) => Ok((place, workload)),
-        Err((key, why)) => Err(wrong(&below(&place, &key), why)),
+        Err((key, reason)) => Err(wrong(&join_path(&place, &key), reason)),
     };
     spec.all_workloads().map(read).collect()
 }
@@ -323,16 +327,16 @@ fn resolve_workloads(
     topology: &Topology,
     workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
-) -> Result<(Vec<ListedFlow>, Vec<Made>), ExperimentError> {
-    let fabric = Fabric { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
+) -> Result<(Vec<StaticFlow>, Vec<Made>), ExperimentError> {
+    let fabric = WorkloadContext { topology, seed: spec.seed, duration: spec.duration, mtu: spec.mtu };
     let (mut listed, mut made) = (Vec::new(), Vec::new());
     for (place, workload) in workloads {
         if topology.hosts.len() < 2 {
             return Err(wrong(place, "it needs two hosts or more".to_owned()));
         }
-        match workload.flows(&fabric).map_err(|e| wrong(&below(place, e.key), e.why))? {
-            Flows::Listed(flows) => listed.extend(flows),
-            Flows::Made(make) => made.push((workload.title(), make)),
+        match workload.flows(&fabric).map_err(|e| wrong(&join_path(place, e.key), e.reason))? {
+            Flows::Static(flows) => listed.extend(flows),
+            Flows::Dynamic(make) => made.push((workload.title(), make)),
         }
     }
     Ok((listed, made))
@@ -341,7 +345,7 @@ fn resolve_workloads(
 fn resolve_flows(
     spec: &ExperimentSpec,
     topology: &Topology,
-    from_workloads: Vec<ListedFlow>,
+    from_workloads: Vec<StaticFlow>,
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Flow>, ExperimentError> {
     let host = |place: String, name: &str| {
@@ -371,28 +375,29 @@ fn resolve_flows(
             ));
         }
         if flow.start >= spec.duration {
-            let why = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
-            return Err(wrong(&place("start"), why));
+            let reason = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
+            return Err(wrong(&place("start"), reason));
         }
         if flow.stop.is_some_and(|stop| stop <= flow.start) {
             return Err(wrong(&place("stop"), "is not after the start".to_owned()));
         }
         let announced = flow.announces.iter().map(|name| host(place("announces"), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;
-        let most = least_list_room(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
-        if announced.len() as u64 > most {
-            let why = format!("its packets list {most} senders at most, not {}", announced.len());
-            return Err(wrong(&place("announces"), why));
+        let max = min_max_announced(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
+        if announced.len() as u64 > max {
+            let reason = format!("its packets list {max} senders at most, not {}", announced.len());
+            return Err(wrong(&place("announces"), reason));
         }
         let incast = flow.incast.map_or(0, NonZeroU32::get);
-        let announced = (!announced.is_empty()).then(|| Announced { incast, senders: announced.into() });
+        let announced =
+            (!announced.is_empty()).then(|| SenderAnnouncement { incast, senders: announced.into() });
         if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
-            let why = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
-            return Err(wrong(&place("port"), why));
+            let reason = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
+            return Err(wrong(&place("port"), reason));
         }
         listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
     }
-    let flow = |ListedFlow { from, to, start, size, announces, incast }| {
+    let flow = |StaticFlow { from, to, start, size, announces, incast }| {
         (from, to, start, None, size, announces, None, incast)
     };
     listed.extend(from_workloads.into_iter().map(flow));
@@ -405,7 +410,18 @@ fn resolve_flows(
         *nth += 1;
         let name = flow_name(a, b, *nth);
         let entropy_port = port.unwrap_or_else(|| entropy_port(mix(ports ^ i as u64)));
-        flows.push(Flow { name, nth: *nth, from, to, start, stop, size, entropy_port, announces, incast });
+        flows.push(Flow {
+            name,
+            ordinal: *nth,
+            from,
+            to,
+            start,
+            stop,
+            size,
+            entropy_port,
+            announces,
+            incast,
+        });
     }
     flows.sort_by_key(|f| f.start); // stable: ties keep the file's order
     Ok(flows)
@@ -424,30 +440,30 @@ fn resolve_queues(
     if spec.queues.is_empty() {
         return Ok(classes);
     }
-    if spec.queues.len() > MOST_WEIGHTED {
-        let why = format!("there is room for {MOST_WEIGHTED} at most, not {}", spec.queues.len());
-        return Err(wrong("queues", why));
+    if spec.queues.len() > MAX_WEIGHTED_QUEUES {
+        let reason = format!("there is room for {MAX_WEIGHTED_QUEUES} at most, not {}", spec.queues.len());
+        return Err(wrong("queues", reason));
     }
     if !spec.ack_priority {
-        let why = "feedback would wait behind all of them: it needs `ack_priority: true`".to_owned();
-        return Err(wrong("queues", why));
+        let reason = "feedback would wait behind all of them: it needs `ack_priority: true`".to_owned();
+        return Err(wrong("queues", reason));
     }
     let configs = schemes.iter().map(|scheme| &scheme.config).chain(own.values());
     for config in configs {
         let needs = config.needs();
         let artifact = program.map_or_else(|| Artifact::of(needs.program), |it| it.artifact.clone());
         let has_table = artifact.index().is_ok_and(|p4info| p4info.tables.named("data_class").is_ok());
-        if !has_table || needs.deflection.is_some() || needs.short_first.is_some() {
-            let why = format!("{} has no queues of DATA by weight; hpcc++ has", config.name());
-            return Err(wrong("queues", why));
+        if !has_table || needs.deflection.is_some() || needs.express_max_size.is_some() {
+            let reason = format!("{} has no queues of DATA by weight; hpcc++ has", config.name());
+            return Err(wrong("queues", reason));
         }
     }
     for (i, (queue, class)) in spec.queues.iter().zip(1..).enumerate() {
         let place = format!("queues[{i}].hosts");
-        for host in host_set(topology, Some(&queue.hosts)).map_err(|why| wrong(&place, why))? {
+        for host in host_set(topology, Some(&queue.hosts)).map_err(|reason| wrong(&place, reason))? {
             if classes.insert(host, class).is_some() {
-                let why = format!("{} has another queue already", topology.host(host).name);
-                return Err(wrong(&place, why));
+                let reason = format!("{} has another queue already", topology.host(host).name);
+                return Err(wrong(&place, reason));
             }
         }
     }
@@ -471,9 +487,9 @@ fn resolve_ports(
         };
         ports.extend(all().filter(is_named));
         if !all().any(|port| is_named(&port)) {
-            let why =
+            let reason =
                 format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
-            return Err(wrong(&format!("observe.ports[{i}]"), why));
+            return Err(wrong(&format!("observe.ports[{i}]"), reason));
         }
     }
     Ok(ports.into_iter().collect())

@@ -71,8 +71,8 @@ impl Scale {
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
         // Left out it would be what it is at full speed, and shorter than a round trip.
-        times.push(spec.transport.min_rto.get_or_insert(weir_host::MIN_RTO));
-        times.push(spec.transport.initial_rto.get_or_insert(weir_host::INITIAL_RTO));
+        times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
+        times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
         for flow in &mut spec.flows {
             times.push(&mut flow.start);
             times.extend(&mut flow.stop);

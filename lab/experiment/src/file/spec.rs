@@ -4,16 +4,16 @@ use super::faults::FaultSpec;
 use super::policy::PolicySpec;
 use super::program::{EntriesSpec, ProgramSpec};
 use crate::scalar::{OffOr, SchemeEntry, one_or_many, one_or_many_schema};
-use crate::workload::{AnyWorkload, WorkloadSpec, Workloads};
-use crate::yaml::below;
+use crate::workload::{DynWorkload, WorkloadSpec, Workloads};
+use crate::yaml::join_path;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use serde_with::serde_as;
 use std::num::{NonZeroU16, NonZeroU32};
 use weir_controller::profile::EcnConfig;
-use weir_controller::routes::Method;
+use weir_controller::routes::RoutingMethod;
 use weir_controller::topology::{AsText, TopologySpec};
-use weir_host::scheme::{Marking, Recovery, SchemeConfig};
+use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// One experiment file.
@@ -35,7 +35,7 @@ pub struct ExperimentSpec {
     pub model_rate: Option<Bandwidth>,
     /// Kind of routes: `auto`, `ecmp` or `trees`.
     #[serde(default)]
-    pub routing: Method,
+    pub routing: RoutingMethod,
     /// Schemes to compare. Each runs separately, on the same fabric and flows.
     pub schemes: Vec<SchemeEntry>,
     /// The P4 program of all switches, whatever the scheme: one of `p4src`, or a file; absent: each scheme's own.
@@ -167,13 +167,13 @@ impl ExperimentSpec {
     pub(super) fn edit_workloads(
         &mut self,
         kinds: &Workloads,
-        mut change: impl FnMut(&mut dyn AnyWorkload),
+        mut change: impl FnMut(&mut dyn DynWorkload),
     ) -> Result<(), (String, String)> {
         let listed = self.workloads.iter_mut().enumerate();
         let one = self.workload.iter_mut().map(|workload| ("workload".to_owned(), workload));
         let mut all = one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)));
         all.try_for_each(|(place, workload)| {
-            kinds.edit(workload, &mut change).map_err(|(key, why)| (below(&place, &key), why))
+            kinds.edit(workload, &mut change).map_err(|(key, reason)| (join_path(&place, &key), reason))
         })
     }
 
@@ -181,11 +181,8 @@ impl ExperimentSpec {
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {
             Some(ecn) => ecn.on().copied(),
-            None => scheme.needs().ecn.map(|Marking { kmin, kmax, pmax, per }| EcnConfig {
-                kmin,
-                kmax,
-                pmax,
-                per: Some(per),
+            None => scheme.needs().ecn.map(|EcnThresholds { kmin, kmax, pmax, reference_rate: per }| {
+                EcnConfig { kmin, kmax, pmax, per: Some(per) }
             }),
         }
     }
@@ -247,11 +244,11 @@ pub enum RecoverySpec {
     Selective,
 }
 
-impl From<RecoverySpec> for Recovery {
-    fn from(spec: RecoverySpec) -> Recovery {
+impl From<RecoverySpec> for LossRecovery {
+    fn from(spec: RecoverySpec) -> LossRecovery {
         match spec {
-            RecoverySpec::GoBackN => Recovery::GoBackN,
-            RecoverySpec::Selective => Recovery::Selective,
+            RecoverySpec::GoBackN => LossRecovery::GoBackN,
+            RecoverySpec::Selective => LossRecovery::Selective,
         }
     }
 }

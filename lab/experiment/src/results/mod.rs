@@ -32,7 +32,7 @@ pub struct Results {
 
 /// Results of one scheme, at its end or so far.
 #[derive(Clone, Debug)]
-pub struct Part {
+pub struct SchemeSnapshot {
     /// Its place in the experiment's list.
     pub index: usize,
     /// Its label.
@@ -53,7 +53,7 @@ pub struct Part {
 
 /// Identifies the run whose parts are kept.
 #[derive(Clone, Debug, Default)]
-pub struct Heading {
+pub struct RunHeader {
     /// The experiment's name.
     pub experiment: String,
     /// Seed of every random stream.
@@ -67,8 +67,8 @@ pub struct Heading {
 impl Results {
     /// Combines the schemes of a run in virtual time, in the experiment's order.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
-    pub fn gather(heading: Heading, parts: impl IntoIterator<Item = Part>) -> Results {
-        let mut parts: Vec<Part> = parts.into_iter().collect();
+    pub fn from_parts(heading: RunHeader, parts: impl IntoIterator<Item = SchemeSnapshot>) -> Results {
+        let mut parts: Vec<SchemeSnapshot> = parts.into_iter().collect();
         parts.sort_by_key(|part| part.index);
         let (mut schemes, mut traces, mut order) = (BTreeMap::new(), BTreeMap::new(), Vec::new());
         let (mut virtual_s, mut packet_hops, mut digest) = (0.0, 0, Sha256::new());
@@ -82,7 +82,7 @@ impl Results {
             schemes.insert(part.label.clone(), part.summary);
             traces.insert(part.label, part.trace);
         }
-        let Heading { experiment, seed, wall_s, partial } = heading;
+        let RunHeader { experiment, seed, wall_s, partial } = heading;
         let digest = digest.finalize().iter().map(|byte| format!("{byte:02x}")).collect();
         let backend = "sim".to_owned();
         let summary =

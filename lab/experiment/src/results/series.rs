@@ -103,7 +103,7 @@ pub struct PauseRecord {
     /// Priority class.
     pub priority: u8,
     /// Pause, or resume.
-    pub on: bool,
+    pub is_pause: bool,
 }
 
 /// One flow. Runs have many: no text of its own.
@@ -114,7 +114,7 @@ pub struct FlowRecord {
     /// Receiving host.
     pub to: Arc<str>,
     /// The how manieth of its pair of hosts, from 1.
-    pub nth: u32,
+    pub ordinal: u32,
     /// The UDP port that is its entropy.
     pub port: u16,
     /// One of an incast.
@@ -136,7 +136,7 @@ pub struct FlowRecord {
 impl FlowRecord {
     /// `<from>-><to>`, with `#n` behind it if there are several.
     pub fn name(&self) -> String {
-        flow_name(&self.from, &self.to, self.nth)
+        flow_name(&self.from, &self.to, self.ordinal)
     }
 
     /// Completion time over ideal, at least 1.

@@ -1,8 +1,8 @@
 //! `all-to-all`: every host sends a flow to every other.
 
-use super::fabric::{Fabric, Wrong, not_empty, one};
+use super::context::{InvalidKey, WorkloadContext, not_empty, one};
 use super::kind::{Flows, Workload};
-use super::{Arrival, Ended, Source};
+use super::{Arrival, FlowEnd, FlowSource};
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -48,14 +48,14 @@ impl Workload for AllToAllSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         fabric.within(self.start, None)?;
         let hosts = self.senders(fabric)?;
         if hosts.len() < 2 || self.parallel == 0 {
-            return Err(Wrong::new("", "two hosts or more have one flow or more at a time"));
+            return Err(InvalidKey::new("", "two hosts or more have one flow or more at a time"));
         }
         let (size, start) = (not_empty("size", self.size)?, self.start);
         let each = (self.parallel as usize).min(hosts.len() - 1);
@@ -75,19 +75,19 @@ struct AllToAll {
     ready: VecDeque<(Time, usize)>,
 }
 
-impl Source for AllToAll {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for AllToAll {
+    fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|(time, _)| *time)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
+    fn pop(&mut self) -> Option<Arrival> {
         let (start, host) = self.ready.pop_front()?;
         self.begun[host] += 1;
         let to = self.hosts[(host + self.begun[host]) % self.hosts.len()];
         Some(Arrival { tag: host as u32, ..Arrival::new(self.hosts[host], to, start, self.size) })
     }
 
-    fn finished(&mut self, flow: Ended, now: Time) {
+    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
         let host = flow.tag as usize;
         // One that is ready to begin counts as begun.
         let waiting = self.ready.iter().filter(|(_, other)| *other == host).count();
@@ -96,7 +96,7 @@ impl Source for AllToAll {
         }
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_closed_loop(&self) -> bool {
         true
     }
 }

@@ -1,10 +1,10 @@
 //! `back-to-back`: every host always has an active flow.
 
-use super::fabric::{self, Fabric, Pairs, Wrong, one};
+use super::context::{self, InvalidKey, Pairs, WorkloadContext, one};
 use super::kind::{Flows, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, Ended, Source};
-use crate::rng::Stream;
+use super::{Arrival, FlowEnd, FlowSource};
+use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -64,11 +64,11 @@ impl Workload for BackToBackSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
-        let sizes = fabric::sizes("sizes", &self.sizes)?;
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        let sizes = context::sizes("sizes", &self.sizes)?;
         let within = fabric.within(self.start, self.stop)?;
         let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
         let (left, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
@@ -87,18 +87,18 @@ struct BackToBack {
     stop: Time,
     left: u64,
     pairs: Pairs,
-    streams: Vec<(HostIx, Stream)>,
+    streams: Vec<(HostIx, RandomStream)>,
     ready: VecDeque<(Time, usize)>,
 }
 
-impl Source for BackToBack {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for BackToBack {
+    fn next_start(&self) -> Option<Time> {
         let (time, _) = self.ready.front().filter(|_| self.left > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
-        self.due()?;
+    fn pop(&mut self) -> Option<Arrival> {
+        self.next_start()?;
         let (start, i) = self.ready.pop_front()?;
         self.left -= 1;
         let (from, stream) = &mut self.streams[i];
@@ -107,11 +107,11 @@ impl Source for BackToBack {
         Some(Arrival { tag: i as u32, ..Arrival::new(*from, to, start, size) })
     }
 
-    fn finished(&mut self, flow: Ended, now: Time) {
+    fn on_acked(&mut self, flow: FlowEnd, now: Time) {
         self.ready.push_back((now, flow.tag as usize));
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_closed_loop(&self) -> bool {
         true
     }
 }

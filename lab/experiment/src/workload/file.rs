@@ -1,9 +1,9 @@
 //! `file`: the flows of a file in the HPCC simulator's format.
 
-use super::fabric::{Fabric, Wrong, one};
+use super::context::{InvalidKey, WorkloadContext, one};
 use super::flow_file::{self, FileFlow};
 use super::kind::{Flows, Workload};
-use super::{Arrival, Source};
+use super::{Arrival, FlowSource};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -42,8 +42,8 @@ impl Workload for FlowFile {
     fn locate(&mut self, base: &Path) {
         self.path = base.join(&self.path).display().to_string();
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
-        let wrong = |why: String| Wrong::new("path", format!("{}: {why}", self.path));
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        let wrong = |reason: String| InvalidKey::new("path", format!("{}: {reason}", self.path));
         let text = std::fs::read_to_string(&self.path).map_err(|error| wrong(error.to_string()))?;
         let flows: Arc<[FileFlow]> = flow_file::read(fabric.topology, &text).map_err(wrong)?.into();
         let stretch = self.stretch;
@@ -58,13 +58,13 @@ struct Replay {
     next: usize,
 }
 
-impl Source for Replay {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for Replay {
+    fn next_start(&self) -> Option<Time> {
         self.flows.get(self.next).map(|flow| flow.start * u64::from(self.stretch))
     }
 
-    fn take(&mut self) -> Option<Arrival> {
-        let start = self.due()?;
+    fn pop(&mut self) -> Option<Arrival> {
+        let start = self.next_start()?;
         let FileFlow { from, to, incast, size, .. } = self.flows[self.next];
         self.next += 1;
         Some(Arrival { incast, ..Arrival::new(from, to, start, size) })

@@ -1,10 +1,10 @@
 //! `incast`: many hosts send to one.
 
-use super::fabric::{self, Fabric, Wrong};
-use super::kind::{Flows, ListedFlow, Workload};
+use super::context::{self, InvalidKey, WorkloadContext};
+use super::kind::{Flows, StaticFlow, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Announced, Arrival, Source};
-use crate::rng::Stream;
+use super::{Arrival, FlowSource, SenderAnnouncement};
+use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -14,7 +14,7 @@ use std::ops::Range;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
-use weir_host::nearest::did_you_mean;
+use weir_host::suggest::did_you_mean;
 use weir_units::{Ratio, Time};
 
 /// Many hosts send to one: once, the first hosts of the topology; or again and again, hosts drawn anew each time.
@@ -22,7 +22,7 @@ use weir_units::{Ratio, Time};
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Incast {
+pub(super) struct IncastSpec {
     /// Receiving host; absent: drawn anew each time.
     #[serde(default)]
     to: Option<String>,
@@ -68,7 +68,7 @@ pub(super) struct Incast {
     scheme: Option<SchemeEntry>,
 }
 
-impl Workload for Incast {
+impl Workload for IncastSpec {
     const KIND: &'static str = "incast";
     const ABOUT: &'static str = "many hosts send to one, once or again and again";
 
@@ -85,10 +85,10 @@ impl Workload for Incast {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         match &self.to {
             Some(to) if self.every.is_none() && self.load.is_none() && self.from.is_none() => {
                 self.once(fabric, to)
@@ -98,43 +98,47 @@ impl Workload for Incast {
     }
 }
 
-impl Incast {
+impl IncastSpec {
     /// Returns what the flows of one incast announce.
     fn announced(
         &self,
-        fabric: &Fabric<'_>,
+        fabric: &WorkloadContext<'_>,
         sizes: &Sizes,
         senders: &[HostIx],
         number: u32,
-    ) -> Result<Option<Announced>, Wrong> {
+    ) -> Result<Option<SenderAnnouncement>, InvalidKey> {
         if !self.announce {
             return Ok(None);
         }
-        fabric::lists(fabric.mtu, sizes.least(), senders.len() as u64)?;
-        Ok(Some(Announced { incast: number.max(1), senders: senders.into() }))
+        context::lists(fabric.mtu, sizes.least(), senders.len() as u64)?;
+        Ok(Some(SenderAnnouncement { incast: number.max(1), senders: senders.into() }))
     }
 
     /// Returns the flows of one incast from the first hosts of the topology.
-    fn once(&self, fabric: &Fabric<'_>, to: &str) -> Result<Flows, Wrong> {
+    fn once(&self, fabric: &WorkloadContext<'_>, to: &str) -> Result<Flows, InvalidKey> {
         let topology = fabric.topology;
         let receiver = topology.host_named(to).ok_or_else(|| {
             let meant = did_you_mean(to, topology.hosts.iter().map(|host| host.name.as_str()));
-            Wrong::new("to", format!("host \"{to}\" is not declared{meant}"))
+            InvalidKey::new("to", format!("host \"{to}\" is not declared{meant}"))
         })?;
         let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
         let chosen = others.get(..self.senders as usize).filter(|chosen| !chosen.is_empty());
         let Some(chosen) = chosen else {
-            let why = format!("the topology has {} hosts beside {to}", others.len());
-            return Err(Wrong::new("senders", why));
+            let reason = format!("the topology has {} hosts beside {to}", others.len());
+            return Err(InvalidKey::new("senders", reason));
         };
-        let sizes = fabric::sizes("size", &self.size)?;
-        let mut stream = Stream::new(fabric.seed, "incast");
-        let announces =
-            self.announced(fabric, &sizes, chosen, Stream::new(fabric.seed, "incast number").bits() as u32)?;
+        let sizes = context::sizes("size", &self.size)?;
+        let mut stream = RandomStream::new(fabric.seed, "incast");
+        let announces = self.announced(
+            fabric,
+            &sizes,
+            chosen,
+            RandomStream::new(fabric.seed, "incast number").next_u64() as u32,
+        )?;
         let flow = |(&from, i)| {
             let late = Time::from_ps(stream.below(self.jitter.as_ps().max(1)));
             let size = Some(sizes.draw(&mut stream));
-            ListedFlow {
+            StaticFlow {
                 from,
                 to: receiver,
                 start: self.start + self.interval * i + late,
@@ -143,34 +147,34 @@ impl Incast {
                 incast: true,
             }
         };
-        Ok(Flows::Listed(chosen.iter().zip(0..).map(flow).collect()))
+        Ok(Flows::Static(chosen.iter().zip(0..).map(flow).collect()))
     }
 
     /// Returns incasts that begin again and again.
-    fn repeated(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn repeated(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let from = self.senders(fabric)?;
         let to = fabric.hosts("to", self.to.as_deref())?;
         let others = from.iter().filter(|&&host| to != [host]).count();
         // Of several receivers one may be among the senders, and is left out.
         let room = if to.len() == 1 { others } else { others.saturating_sub(1) };
         if self.senders == 0 || self.senders as usize > room {
-            return Err(Wrong::new("senders", format!("there are 1 to {room} to choose from")));
+            return Err(InvalidKey::new("senders", format!("there are 1 to {room} to choose from")));
         }
-        let sizes = fabric::sizes("size", &self.size)?;
+        let sizes = context::sizes("size", &self.size)?;
         let gap = match (self.every, self.load) {
-            (Some(_), Some(_)) => return Err(fabric::twice()),
-            (Some(every), None) => Gap::Fixed(fabric::period(every)?),
+            (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
+            (Some(every), None) => InterArrival::Fixed(context::period(every)?),
             (None, Some(share)) => {
                 let hosts = fabric.topology.host_ixs();
                 let all: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
-                Gap::Mean(sizes.mean() * f64::from(self.senders) / (fabric::load(share)? * all))
+                InterArrival::Mean(sizes.mean() * f64::from(self.senders) / (context::load(share)? * all))
             }
-            (None, None) => Gap::Fixed(Time::MAX),
+            (None, None) => InterArrival::Fixed(Time::MAX),
         };
         if self.announce {
-            fabric::lists(fabric.mtu, sizes.least(), self.senders.into())?;
+            context::lists(fabric.mtu, sizes.least(), self.senders.into())?;
         }
-        let rule = Rule {
+        let rule = IncastParams {
             from,
             to,
             senders: self.senders as usize,
@@ -183,18 +187,18 @@ impl Incast {
         };
         let count = self.count.unwrap_or(u64::MAX);
         Ok(Flows::made(move |streams| {
-            Incasts::new(rule.clone(), count, streams.named("incasts"), streams.first_number())
+            IncastSource::new(rule.clone(), count, streams.named("incasts"), streams.first_number())
         }))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct IncastParams {
     from: Vec<HostIx>,
     to: Vec<HostIx>,
     senders: usize,
     sizes: Arc<Sizes>,
-    gap: Gap,
+    gap: InterArrival,
     interval: Time,
     jitter: Time,
     within: Range<Time>,
@@ -203,25 +207,25 @@ struct Rule {
 
 /// Time from one incast to the next.
 #[derive(Clone, Copy, Debug)]
-enum Gap {
+enum InterArrival {
     Fixed(Time),
     /// Seconds on average, exponentially distributed.
     Mean(f64),
 }
 
-impl Gap {
-    fn draw(self, stream: &mut Stream) -> Time {
+impl InterArrival {
+    fn draw(self, stream: &mut RandomStream) -> Time {
         match self {
-            Gap::Fixed(time) => time,
-            Gap::Mean(seconds) => Time::from_secs_f64(seconds * stream.exponential()),
+            InterArrival::Fixed(time) => time,
+            InterArrival::Mean(seconds) => Time::from_secs_f64(seconds * stream.exponential()),
         }
     }
 }
 
 /// Incasts, one after the other; those of long jitter may overlap.
-struct Incasts {
-    rule: Rule,
-    stream: Stream,
+struct IncastSource {
+    rule: IncastParams,
+    stream: RandomStream,
     /// Time at which the next incast begins.
     next: Option<Time>,
     /// Flows of those that have begun, by start.
@@ -231,31 +235,31 @@ struct Incasts {
     number: u32,
 }
 
-impl Incasts {
-    fn new(rule: Rule, left: u64, mut stream: Stream, number: u32) -> Incasts {
+impl IncastSource {
+    fn new(rule: IncastParams, left: u64, mut stream: RandomStream, number: u32) -> IncastSource {
         let first = match rule.gap {
-            Gap::Fixed(_) => rule.within.start,
-            gap @ Gap::Mean(_) => rule.within.start + gap.draw(&mut stream),
+            InterArrival::Fixed(_) => rule.within.start,
+            gap @ InterArrival::Mean(_) => rule.within.start + gap.draw(&mut stream),
         };
         let next = (left > 0 && first < rule.within.end).then_some(first);
-        let mut incasts = Incasts { rule, stream, next, begun: VecDeque::new(), left, number };
-        incasts.begin();
+        let mut incasts = IncastSource { rule, stream, next, begun: VecDeque::new(), left, number };
+        incasts.schedule();
         incasts
     }
 
     /// Begins incasts as long as one may have a flow before the first that is there.
-    fn begin(&mut self) {
+    fn schedule(&mut self) {
         while let Some(at) = self.next.filter(|&at| self.begun.front().is_none_or(|flow| at <= flow.start)) {
             self.left -= 1;
-            self.gather(at);
+            self.push_incast(at);
             let next = at.saturating_add(self.rule.gap.draw(&mut self.stream));
             self.next = (self.left > 0 && next < self.rule.within.end).then_some(next);
         }
     }
 
     /// Adds the flows of one incast.
-    fn gather(&mut self, at: Time) {
-        let Rule { from, to, senders, interval, jitter, announce, .. } = &self.rule;
+    fn push_incast(&mut self, at: Time) {
+        let IncastParams { from, to, senders, interval, jitter, announce, .. } = &self.rule;
         let stream = &mut self.stream;
         let to = to[stream.below(to.len() as u64) as usize];
         // The beginning of a random order of the possible senders.
@@ -268,7 +272,7 @@ impl Incasts {
         // 0 is no number.
         self.number = self.number.wrapping_add(1).max(1);
         let announces =
-            announce.then(|| Announced { incast: self.number, senders: others.as_slice().into() });
+            announce.then(|| SenderAnnouncement { incast: self.number, senders: others.as_slice().into() });
         for (i, &from) in (0..).zip(&others) {
             let late =
                 if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
@@ -281,14 +285,14 @@ impl Incasts {
     }
 }
 
-impl Source for Incasts {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for IncastSource {
+    fn next_start(&self) -> Option<Time> {
         self.begun.front().map(|flow| flow.start)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
+    fn pop(&mut self) -> Option<Arrival> {
         let flow = self.begun.pop_front();
-        self.begin();
+        self.schedule();
         flow
     }
 }

@@ -1,9 +1,9 @@
 //! `jobs`: barrier-synchronised reads.
 
-use super::fabric::{Fabric, Wrong, not_empty};
+use super::context::{InvalidKey, WorkloadContext, not_empty};
 use super::kind::{Flows, Workload};
-use super::{Arrival, Ended, Source};
-use crate::rng::Stream;
+use super::{Arrival, FlowEnd, FlowSource};
+use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -62,16 +62,16 @@ impl Workload for JobsSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let hosts = self.senders(fabric)?;
         if self.jobs == 0 || self.servers == 0 || self.servers as usize >= hosts.len() {
-            let why = format!("a client and its servers are among {} hosts", hosts.len());
-            return Err(Wrong::new("servers", why));
+            let reason = format!("a client and its servers are among {} hosts", hosts.len());
+            return Err(InvalidKey::new("servers", reason));
         }
-        let rule = Rule {
+        let rule = JobParams {
             jobs: self.jobs,
             servers: self.servers as usize,
             request: not_empty("request", self.request)?,
@@ -85,7 +85,7 @@ impl Workload for JobsSpec {
 }
 
 #[derive(Clone, Debug)]
-struct Rule {
+struct JobParams {
     jobs: u32,
     servers: usize,
     request: Bytes,
@@ -98,13 +98,13 @@ struct Rule {
 struct Job {
     client: HostIx,
     began: Time,
-    answers_missing: usize,
+    pending_responses: usize,
 }
 
 /// Jobs of requests and answers.
 struct Jobs {
-    rule: Rule,
-    stream: Stream,
+    rule: JobParams,
+    stream: RandomStream,
     left: u64,
     /// By number; flows of job `n` have the tags `2n` for a request and `2n + 1` for an answer.
     running: BTreeMap<u32, Job>,
@@ -116,7 +116,7 @@ struct Jobs {
 }
 
 impl Jobs {
-    fn new(rule: Rule, left: u64, stream: Stream) -> Jobs {
+    fn new(rule: JobParams, left: u64, stream: RandomStream) -> Jobs {
         let free = (0..rule.jobs).map(|_| rule.within.start).collect();
         let mut jobs = Jobs {
             rule,
@@ -149,22 +149,22 @@ impl Jobs {
                 let request = Arrival::new(hosts[0], server, now, self.rule.request);
                 self.ready.push_back(Arrival { tag: number << 1, ..request });
             }
-            let job = Job { client: hosts[0], began: now, answers_missing: self.rule.servers };
+            let job = Job { client: hosts[0], began: now, pending_responses: self.rule.servers };
             self.running.insert(number, job);
         }
     }
 }
 
-impl Source for Jobs {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for Jobs {
+    fn next_start(&self) -> Option<Time> {
         self.ready.front().map(|flow| flow.start)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
+    fn pop(&mut self) -> Option<Arrival> {
         self.ready.pop_front()
     }
 
-    fn received(&mut self, flow: Ended, now: Time) {
+    fn on_received(&mut self, flow: FlowEnd, now: Time) {
         let number = flow.tag >> 1;
         let Some(job) = self.running.get_mut(&number) else { return };
         if flow.tag & 1 == 0 {
@@ -172,8 +172,8 @@ impl Source for Jobs {
             self.ready.push_back(Arrival { tag: flow.tag | 1, ..answer });
             return;
         }
-        job.answers_missing -= 1;
-        if job.answers_missing == 0 {
+        job.pending_responses -= 1;
+        if job.pending_responses == 0 {
             self.times.push(now.saturating_sub(job.began));
             self.running.remove(&number);
             self.free.push_back(now);
@@ -181,7 +181,7 @@ impl Source for Jobs {
         }
     }
 
-    fn is_closed(&self) -> bool {
+    fn is_closed_loop(&self) -> bool {
         true
     }
 

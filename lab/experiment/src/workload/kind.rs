@@ -1,8 +1,8 @@
 //! Kinds of workloads: what one is ([`Workload`]), which there are ([`Workloads`]), and one of an experiment file
 //! ([`WorkloadSpec`]).
 
-use super::fabric::{Fabric, Streams, Wrong};
-use super::{Announced, Arrival, Source};
+use super::context::{InvalidKey, RandomStreams, WorkloadContext};
+use super::{Arrival, FlowSource, SenderAnnouncement};
 use crate::scalar::SchemeEntry;
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
@@ -15,7 +15,7 @@ use std::fmt;
 use std::path::Path;
 use std::sync::Arc;
 use weir_controller::topology::HostIx;
-use weir_host::nearest::did_you_mean;
+use weir_host::suggest::did_you_mean;
 use weir_units::{Bytes, Time};
 
 /// A rule that makes flows. Its fields are the keys of the workload in an experiment file.
@@ -53,7 +53,7 @@ pub trait Workload:
     /// # Errors
     ///
     /// If a key names hosts that do not exist.
-    fn senders(&self, _fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, _fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         Ok(Vec::new())
     }
 
@@ -62,30 +62,32 @@ pub trait Workload:
     /// # Errors
     ///
     /// If a key has a value that makes no sense. The error names the key.
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
 }
 
 /// The flows of a workload.
 pub enum Flows {
     /// They are known before the run.
-    Listed(Vec<ListedFlow>),
+    Static(Vec<StaticFlow>),
     /// A source makes them as time goes on.
-    Made(MakeSource),
+    Dynamic(SourceFactory),
 }
 
 /// Makes the source of a workload's flows anew, for each scheme of a run.
-pub type MakeSource = Arc<dyn Fn(&Streams) -> Box<dyn Source> + Send + Sync>;
+pub type SourceFactory = Arc<dyn Fn(&RandomStreams) -> Box<dyn FlowSource> + Send + Sync>;
 
 impl Flows {
     /// Returns flows that the sources of `make` make.
-    pub fn made<S: Source + 'static>(make: impl Fn(&Streams) -> S + Send + Sync + 'static) -> Flows {
-        Flows::Made(Arc::new(move |streams| Box::new(make(streams))))
+    pub fn made<S: FlowSource + 'static>(
+        make: impl Fn(&RandomStreams) -> S + Send + Sync + 'static,
+    ) -> Flows {
+        Flows::Dynamic(Arc::new(move |streams| Box::new(make(streams))))
     }
 }
 
 /// A flow that is known before the run.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct ListedFlow {
+pub struct StaticFlow {
     /// Sender.
     pub from: HostIx,
     /// Receiver.
@@ -95,15 +97,15 @@ pub struct ListedFlow {
     /// Payload; `None` sends until the end of the run.
     pub size: Option<Bytes>,
     /// Senders that its first packets announce.
-    pub announces: Option<Announced>,
+    pub announces: Option<SenderAnnouncement>,
     /// True if it is part of an incast.
     pub incast: bool,
 }
 
-impl ListedFlow {
+impl StaticFlow {
     /// Returns a flow that announces no sender and is not part of an incast.
-    pub fn new(from: HostIx, to: HostIx, start: Time, size: Option<Bytes>) -> ListedFlow {
-        ListedFlow { from, to, start, size, announces: None, incast: false }
+    pub fn new(from: HostIx, to: HostIx, start: Time, size: Option<Bytes>) -> StaticFlow {
+        StaticFlow { from, to, start, size, announces: None, incast: false }
     }
 }
 
@@ -115,7 +117,7 @@ impl Arrival {
 }
 
 /// A [`Workload`] whose type is not known.
-pub(crate) trait AnyWorkload {
+pub(crate) trait DynWorkload {
     fn title(&self) -> String;
     fn keys(&self) -> Mapping;
     fn times_mut(&mut self) -> Vec<&mut Time>;
@@ -123,11 +125,11 @@ pub(crate) trait AnyWorkload {
     fn locate(&mut self, base: &Path);
     fn scheme(&self) -> Option<SchemeEntry>;
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry>;
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong>;
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong>;
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey>;
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey>;
 }
 
-impl<W: Workload> AnyWorkload for W {
+impl<W: Workload> DynWorkload for W {
     fn title(&self) -> String {
         Workload::title(self)
     }
@@ -153,10 +155,10 @@ impl<W: Workload> AnyWorkload for W {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         Workload::scheme_mut(self)
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         Workload::senders(self, fabric)
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         Workload::flows(self, fabric)
     }
 }
@@ -186,16 +188,16 @@ pub(crate) type KeyFault = (String, String);
 
 /// A kind that is registered.
 #[derive(Clone, Copy)]
-struct Entry {
+struct Registered {
     about: &'static str,
-    read: fn(Value) -> Result<Box<dyn AnyWorkload>, KeyFault>,
+    read: fn(Value) -> Result<Box<dyn DynWorkload>, KeyFault>,
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
 /// The kinds of workloads that experiment files can name.
 #[derive(Clone, Default)]
 pub struct Workloads {
-    kinds: BTreeMap<&'static str, Entry>,
+    kinds: BTreeMap<&'static str, Registered>,
 }
 
 impl Workloads {
@@ -207,8 +209,8 @@ impl Workloads {
     #[must_use]
     #[track_caller]
     pub fn with<W: Workload>(mut self) -> Workloads {
-        let read = |keys| Ok(Box::new(yaml::read_keys::<W>(keys)?) as Box<dyn AnyWorkload>);
-        let entry = Entry { about: W::ABOUT, read, schema: W::json_schema };
+        let read = |keys| Ok(Box::new(yaml::read_keys::<W>(keys)?) as Box<dyn DynWorkload>);
+        let entry = Registered { about: W::ABOUT, read, schema: W::json_schema };
         let known = self.kinds.insert(W::KIND, entry);
         assert!(known.is_none(), "{} is the kind of two workloads", W::KIND);
         self
@@ -225,13 +227,13 @@ impl Workloads {
     }
 
     /// Reads the keys of a workload as its kind demands.
-    pub(crate) fn read(&self, spec: &WorkloadSpec) -> Result<Box<dyn AnyWorkload>, KeyFault> {
+    pub(crate) fn read(&self, spec: &WorkloadSpec) -> Result<Box<dyn DynWorkload>, KeyFault> {
         let Some(entry) = self.kinds.get(spec.kind.as_str()) else {
             let names: Vec<&str> = self.kinds.keys().copied().collect();
             let meant = did_you_mean(&spec.kind, names.iter().copied());
-            let why =
+            let reason =
                 format!("there is no kind \"{}\" of workloads, only {}{meant}", spec.kind, names.join(", "));
-            return Err(("kind".to_owned(), why));
+            return Err(("kind".to_owned(), reason));
         };
         (entry.read)(Value::Mapping(spec.keys.clone()))
     }
@@ -240,7 +242,7 @@ impl Workloads {
     pub(crate) fn edit(
         &self,
         spec: &mut WorkloadSpec,
-        change: impl FnOnce(&mut dyn AnyWorkload),
+        change: impl FnOnce(&mut dyn DynWorkload),
     ) -> Result<(), KeyFault> {
         let mut workload = self.read(spec)?;
         change(&mut *workload);

@@ -1,7 +1,7 @@
 //! `messages`: messages of one size at random times.
 
-use super::fabric::{Fabric, Wrong};
-use super::kind::{Flows, ListedFlow, Workload};
+use super::context::{InvalidKey, WorkloadContext};
+use super::kind::{Flows, StaticFlow, Workload};
 use crate::rng::{mix, stream_seed};
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -15,7 +15,7 @@ use weir_units::{Bytes, Ratio, Time};
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Messages {
+pub(super) struct MessagesSpec {
     /// Payload of each.
     #[serde_as(as = "AsText")]
     size: Bytes,
@@ -32,7 +32,7 @@ pub(super) struct Messages {
     stop: Option<Time>,
 }
 
-impl Workload for Messages {
+impl Workload for MessagesSpec {
     const KIND: &'static str = "messages";
     const ABOUT: &'static str = "messages of one size, at random times and to random hosts";
 
@@ -42,13 +42,13 @@ impl Workload for Messages {
     fn times_mut(&mut self) -> Vec<&mut Time> {
         [&mut self.start].into_iter().chain(&mut self.stop).collect()
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let stop = self.stop.unwrap_or(fabric.duration).min(fabric.duration);
         if self.size == Bytes::ZERO || self.start >= stop {
-            return Err(Wrong::new("", "messages have a size, and a time to start in"));
+            return Err(InvalidKey::new("", "messages have a size, and a time to start in"));
         }
         if self.load.get() > 1.0 {
-            return Err(Wrong::new("load", format!("{} is more than a link carries", self.load)));
+            return Err(InvalidKey::new("load", format!("{} is more than a link carries", self.load)));
         }
         let stream = stream_seed(fabric.seed, "messages");
         let span = stop - self.start;
@@ -64,7 +64,7 @@ impl Workload for Messages {
             for _ in 0..(bytes * self.load.get() / self.size.as_f64()) as usize {
                 let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
                 let start = self.start + Time::from_ps(draw() % span.as_ps());
-                all.push(ListedFlow {
+                all.push(StaticFlow {
                     from,
                     to,
                     start,
@@ -74,6 +74,6 @@ impl Workload for Messages {
                 });
             }
         }
-        Ok(Flows::Listed(all))
+        Ok(Flows::Static(all))
     }
 }

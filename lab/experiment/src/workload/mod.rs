@@ -8,7 +8,7 @@
 
 mod all_to_all;
 mod back_to_back;
-mod fabric;
+mod context;
 mod file;
 mod flow_file;
 mod incast;
@@ -19,11 +19,11 @@ mod permutation;
 mod poisson;
 mod sizes;
 
-pub(crate) use fabric::host_set;
-pub use fabric::{Fabric, Streams, Wrong};
+pub(crate) use context::host_set;
+pub use context::{InvalidKey, RandomStreams, WorkloadContext};
 pub use flow_file::{HPCC_START, write as write_flow_file};
-pub(crate) use kind::{AnyWorkload, of_kind};
-pub use kind::{Flows, ListedFlow, MakeSource, Workload, WorkloadSpec, Workloads};
+pub(crate) use kind::{DynWorkload, of_kind};
+pub use kind::{Flows, SourceFactory, StaticFlow, Workload, WorkloadSpec, Workloads};
 pub use sizes::{SizeRule, SizesSpec};
 
 use crate::rng::{mix, stream_seed};
@@ -39,10 +39,10 @@ impl Workloads {
             .with::<all_to_all::AllToAllSpec>()
             .with::<back_to_back::BackToBackSpec>()
             .with::<file::FlowFile>()
-            .with::<incast::Incast>()
+            .with::<incast::IncastSpec>()
             .with::<jobs::JobsSpec>()
-            .with::<messages::Messages>()
-            .with::<permutation::Permutation>()
+            .with::<messages::MessagesSpec>()
+            .with::<permutation::PermutationSpec>()
             .with::<poisson::PoissonSpec>()
     }
 }
@@ -59,7 +59,7 @@ pub struct Arrival {
     /// Payload.
     pub size: Bytes,
     /// Senders that its first packets announce.
-    pub announces: Option<Announced>,
+    pub announces: Option<SenderAnnouncement>,
     /// True if it is part of an incast.
     pub incast: bool,
     /// A number by which the source knows it again when it ends.
@@ -68,7 +68,7 @@ pub struct Arrival {
 
 /// The senders of an incast, which its flows announce to their receiver (Dart's look-ahead).
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Announced {
+pub struct SenderAnnouncement {
     /// Number of the incast; 0: it has none, and each list counts by itself.
     pub incast: u32,
     /// All senders.
@@ -76,17 +76,17 @@ pub struct Announced {
 }
 
 /// Makes flows as time goes on.
-pub trait Source {
+pub trait FlowSource {
     /// Returns when its next flow starts, as far as is known now.
-    fn due(&self) -> Option<Time>;
+    fn next_start(&self) -> Option<Time>;
     /// Returns the flow that is due.
-    fn take(&mut self) -> Option<Arrival>;
+    fn pop(&mut self) -> Option<Arrival>;
     /// Takes note that the last byte of one of its flows was acknowledged.
-    fn finished(&mut self, _flow: Ended, _now: Time) {}
+    fn on_acked(&mut self, _flow: FlowEnd, _now: Time) {}
     /// Takes note that the last byte of one of its flows has arrived.
-    fn received(&mut self, _flow: Ended, _now: Time) {}
+    fn on_received(&mut self, _flow: FlowEnd, _now: Time) {}
     /// Returns whether flows start because others have ended.
-    fn is_closed(&self) -> bool {
+    fn is_closed_loop(&self) -> bool {
         false
     }
     /// Returns how long each of its jobs took, if it has jobs.
@@ -97,7 +97,7 @@ pub trait Source {
 
 /// A flow that has ended, at one of its ends.
 #[derive(Clone, Copy, Debug)]
-pub struct Ended {
+pub struct FlowEnd {
     /// Its receiver.
     pub to: HostIx,
     /// The tag that its source gave it.
@@ -105,56 +105,56 @@ pub struct Ended {
 }
 
 /// All sources of an experiment, merged in order of time; ties go to the source that was listed first.
-pub struct Feed {
-    sources: Vec<(Box<dyn Source>, Ports)>,
+pub struct FlowFeed {
+    sources: Vec<(Box<dyn FlowSource>, EntropyPorts)>,
 }
 
 /// The entropy of a source's flows: the n-th flow has the same port under every scheme.
-struct Ports {
+struct EntropyPorts {
     stream: u64,
     given: u64,
 }
 
-impl Feed {
+impl FlowFeed {
     /// Makes the sources of these workloads, under the experiment's seed.
-    pub fn new<'a>(workloads: impl Iterator<Item = &'a MakeSource>, seed: u64) -> Feed {
-        let source = |(number, make): (usize, &MakeSource)| {
+    pub fn new<'a>(workloads: impl Iterator<Item = &'a SourceFactory>, seed: u64) -> FlowFeed {
+        let source = |(number, make): (usize, &SourceFactory)| {
             let stream = stream_seed(seed, &format!("entropy ports of workload {number}"));
-            (make(&Streams { seed, number }), Ports { stream, given: 0 })
+            (make(&RandomStreams { seed, number }), EntropyPorts { stream, given: 0 })
         };
-        Feed { sources: workloads.enumerate().map(source).collect() }
+        FlowFeed { sources: workloads.enumerate().map(source).collect() }
     }
 
     /// Returns the time at which the next flow starts, as far as is known now.
     pub fn due(&self) -> Option<Time> {
-        self.sources.iter().filter_map(|(source, _)| source.due()).min()
+        self.sources.iter().filter_map(|(source, _)| source.next_start()).min()
     }
 
-    /// Returns the flow that is due at `due` at the latest, the number of its source and its random bits.
+    /// Returns the flow that is due at `next_start` at the latest, the number of its source and its random bits.
     pub fn take(&mut self, due: Time) -> Option<(usize, Arrival, u64)> {
-        let ready = |(_, (source, _)): &(usize, &mut (Box<dyn Source>, Ports))| {
-            source.due().is_some_and(|at| at <= due)
+        let ready = |(_, (source, _)): &(usize, &mut (Box<dyn FlowSource>, EntropyPorts))| {
+            source.next_start().is_some_and(|at| at <= due)
         };
         let first = self.sources.iter_mut().enumerate().filter(ready);
-        let (index, (source, ports)) = first.min_by_key(|(_, (source, _))| source.due())?;
-        let arrival = source.take()?;
+        let (index, (source, ports)) = first.min_by_key(|(_, (source, _))| source.next_start())?;
+        let arrival = source.pop()?;
         ports.given += 1;
         Some((index, arrival, mix(ports.stream ^ ports.given)))
     }
 
     /// Tells a source that the sender of one of its flows has every byte acknowledged.
-    pub fn finished(&mut self, source: usize, flow: Ended, now: Time) {
-        self.sources[source].0.finished(flow, now);
+    pub fn finished(&mut self, source: usize, flow: FlowEnd, now: Time) {
+        self.sources[source].0.on_acked(flow, now);
     }
 
     /// Tells a source that the receiver of one of its flows has every byte.
-    pub fn received(&mut self, source: usize, flow: Ended, now: Time) {
-        self.sources[source].0.received(flow, now);
+    pub fn received(&mut self, source: usize, flow: FlowEnd, now: Time) {
+        self.sources[source].0.on_received(flow, now);
     }
 
     /// Returns whether flows start because others have ended.
     pub fn is_closed(&self) -> bool {
-        self.sources.iter().any(|(source, _)| source.is_closed())
+        self.sources.iter().any(|(source, _)| source.is_closed_loop())
     }
 
     /// Returns how long jobs took.

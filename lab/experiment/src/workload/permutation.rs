@@ -1,7 +1,7 @@
 //! `permutation`: every host sends to one other and receives from one other.
 
-use super::fabric::{Fabric, Wrong};
-use super::kind::{Flows, ListedFlow, Workload};
+use super::context::{InvalidKey, WorkloadContext};
+use super::kind::{Flows, StaticFlow, Workload};
 use crate::rng::{mix, stream_seed};
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
@@ -15,7 +15,7 @@ use weir_units::{Bytes, Time};
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
-pub(super) struct Permutation {
+pub(super) struct PermutationSpec {
     /// Payload per flow; absent: until the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
@@ -32,7 +32,7 @@ pub(super) struct Permutation {
     scheme: Option<SchemeEntry>,
 }
 
-impl Workload for Permutation {
+impl Workload for PermutationSpec {
     const KIND: &'static str = "permutation";
     const ABOUT: &'static str = "every host sends to one other and receives from one other";
 
@@ -42,15 +42,15 @@ impl Workload for Permutation {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("hosts", self.hosts.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let hosts = self.senders(fabric)?;
         if hosts.len() < 2 {
-            return Err(Wrong::new("hosts", "it needs two hosts or more"));
+            return Err(InvalidKey::new("hosts", "it needs two hosts or more"));
         }
-        let flow = |(from, to): (usize, usize)| ListedFlow {
+        let flow = |(from, to): (usize, usize)| StaticFlow {
             from: hosts[from],
             to: hosts[to],
             start: self.start,
@@ -58,7 +58,7 @@ impl Workload for Permutation {
             announces: None,
             incast: false,
         };
-        Ok(Flows::Listed(permutation(hosts.len(), fabric.seed).into_iter().enumerate().map(flow).collect()))
+        Ok(Flows::Static(permutation(hosts.len(), fabric.seed).into_iter().enumerate().map(flow).collect()))
     }
 }
 

@@ -1,10 +1,10 @@
 //! `poisson`: flows at random times, as the HPCC simulator's traffic_gen.py makes them.
 
-use super::fabric::{self, Fabric, Pairs, Wrong};
+use super::context::{self, InvalidKey, Pairs, WorkloadContext};
 use super::kind::{Flows, Workload};
 use super::sizes::{Sizes, SizesSpec};
-use super::{Arrival, Source};
-use crate::rng::Stream;
+use super::{Arrival, FlowSource};
+use crate::rng::RandomStream;
 use crate::scalar::SchemeEntry;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
@@ -76,17 +76,19 @@ impl Workload for PoissonSpec {
     fn scheme_mut(&mut self) -> Option<&mut SchemeEntry> {
         self.scheme.as_mut()
     }
-    fn senders(&self, fabric: &Fabric<'_>) -> Result<Vec<HostIx>, Wrong> {
+    fn senders(&self, fabric: &WorkloadContext<'_>) -> Result<Vec<HostIx>, InvalidKey> {
         fabric.hosts("from", self.from.as_deref())
     }
-    fn flows(&self, fabric: &Fabric<'_>) -> Result<Flows, Wrong> {
+    fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let share = match (self.every, self.load) {
-            (Some(_), Some(_)) => return Err(fabric::twice()),
-            (Some(every), None) => Err(fabric::period(every)?.as_secs_f64()),
-            (None, Some(load)) => Ok(fabric::load(load)?),
-            (None, None) => return Err(Wrong::new("load", "is missing; or give the interval by `every`")),
+            (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
+            (Some(every), None) => Err(context::period(every)?.as_secs_f64()),
+            (None, Some(load)) => Ok(context::load(load)?),
+            (None, None) => {
+                return Err(InvalidKey::new("load", "is missing; or give the interval by `every`"));
+            }
         };
-        let sizes = fabric::sizes("sizes", &self.sizes)?;
+        let sizes = context::sizes("sizes", &self.sizes)?;
         let within = fabric.within(self.start, self.stop)?;
         let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
         let gap = |&host: &HostIx| match share {
@@ -111,7 +113,7 @@ struct Sender {
     host: HostIx,
     /// Mean time between two of its flows, in seconds.
     gap: f64,
-    stream: Stream,
+    stream: RandomStream,
 }
 
 impl Sender {
@@ -131,14 +133,14 @@ struct Poisson {
     pairs: Pairs,
 }
 
-impl Source for Poisson {
-    fn due(&self) -> Option<Time> {
+impl FlowSource for Poisson {
+    fn next_start(&self) -> Option<Time> {
         let Reverse((time, _)) = self.next.peek().filter(|_| self.left > 0)?;
         (*time < self.stop).then_some(*time)
     }
 
-    fn take(&mut self) -> Option<Arrival> {
-        let start = self.due()?;
+    fn pop(&mut self) -> Option<Arrival> {
+        let start = self.next_start()?;
         let Reverse((_, i)) = self.next.pop()?;
         self.left -= 1;
         let sender = &mut self.senders[i];

@@ -1,6 +1,6 @@
 //! Distributions of flow sizes.
 
-use crate::rng::Stream;
+use crate::rng::RandomStream;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
 use serde::de::{Deserialize, Deserializer, Error, MapAccess, Visitor};
@@ -12,7 +12,7 @@ use weir_controller::topology::AsText;
 use weir_units::Bytes;
 
 /// The distributions that come with Weir, `experiments/workloads/`.
-const SHIPPED: [(&str, &str); 5] = [
+const BUILTIN: [(&str, &str); 5] = [
     ("websearch", include_str!("../../assets/workloads/websearch.csv")),
     ("fb_hadoop", include_str!("../../assets/workloads/fb_hadoop.csv")),
     ("alistorage", include_str!("../../assets/workloads/alistorage.csv")),
@@ -145,14 +145,14 @@ impl SizesSpec {
                     return Err(format!("Pareto's shape {shape} has no mean, use one above 1"));
                 }
                 // The mean is least * shape / (shape - 1).
-                Sizes::Pareto { least: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
+                Sizes::Pareto { min: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
             }
         };
         match &sizes {
             Sizes::Choice(all) if all.is_empty() => Err("there is no size".to_owned()),
             Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("empty flows never start".to_owned()),
-            Sizes::Uniform(least, most) if *least == Bytes::ZERO || most < least => {
-                Err(format!("{least} to {most} is no range of sizes"))
+            Sizes::Uniform(min, max) if *min == Bytes::ZERO || max < min => {
+                Err(format!("{min} to {max} is no range of sizes"))
             }
             _ if sizes.mean() < 1.0 => Err("flows are smaller than a byte on average".to_owned()),
             _ => Ok(sizes),
@@ -161,15 +161,15 @@ impl SizesSpec {
 }
 
 fn named(name: &str) -> Result<Cdf, String> {
-    if let Some((_, text)) = SHIPPED.iter().find(|(shipped, _)| *shipped == name) {
+    if let Some((_, text)) = BUILTIN.iter().find(|(shipped, _)| *shipped == name) {
         return Cdf::parse(text);
     }
     if !name.ends_with(".csv") {
-        let known: Vec<&str> = SHIPPED.iter().map(|(name, _)| *name).collect();
+        let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
         return Err(format!("\"{name}\" is not a distribution, use {} or a .csv file", known.join(", ")));
     }
     let text = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
-    Cdf::parse(&text).map_err(|why| format!("{name}: {why}"))
+    Cdf::parse(&text).map_err(|reason| format!("{name}: {reason}"))
 }
 
 /// Sizes to draw from.
@@ -177,7 +177,7 @@ fn named(name: &str) -> Result<Cdf, String> {
 pub(crate) enum Sizes {
     Choice(Vec<Bytes>),
     Uniform(Bytes, Bytes),
-    Pareto { least: f64, shape: f64 },
+    Pareto { min: f64, shape: f64 },
     Cdf(Cdf),
 }
 
@@ -186,8 +186,8 @@ impl Sizes {
     pub fn mean(&self) -> f64 {
         match self {
             Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
-            Sizes::Uniform(least, most) => (least.as_f64() + most.as_f64()) / 2.0,
-            Sizes::Pareto { least, shape } => least * shape / (shape - 1.0),
+            Sizes::Uniform(min, max) => (min.as_f64() + max.as_f64()) / 2.0,
+            Sizes::Pareto { min: least, shape } => least * shape / (shape - 1.0),
             Sizes::Cdf(cdf) => cdf.mean(),
         }
     }
@@ -196,24 +196,22 @@ impl Sizes {
     pub fn least(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
-            Sizes::Uniform(least, _) => *least,
+            Sizes::Uniform(min, _) => *min,
             Sizes::Pareto { .. } | Sizes::Cdf(_) => Bytes::new(1),
         }
     }
 
     /// One, at least a byte.
-    pub fn draw(&self, stream: &mut Stream) -> Bytes {
+    pub fn draw(&self, stream: &mut RandomStream) -> Bytes {
         match self {
             Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
-            Sizes::Uniform(least, most) => {
-                Bytes::new(least.get() + stream.below(most.get() - least.get() + 1))
-            }
-            Sizes::Pareto { least, shape } => {
+            Sizes::Uniform(min, max) => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),
+            Sizes::Pareto { min: least, shape } => {
                 // The inverse of the cumulative distribution; libm is the same on every machine.
                 let size = least * libm::exp(stream.exponential() / shape);
                 Bytes::new((size as u64).max(1))
             }
-            Sizes::Cdf(cdf) => Bytes::new((cdf.at(stream.unit()) as u64).max(1)),
+            Sizes::Cdf(cdf) => Bytes::new((cdf.at(stream.uniform()) as u64).max(1)),
         }
     }
 }
@@ -270,8 +268,8 @@ impl Cdf {
     /// Returns the size below which this share of all is.
     fn at(&self, share: f64) -> f64 {
         let next = self.points.partition_point(|point| point.1 <= share).clamp(1, self.points.len() - 1);
-        let ((size, from), (most, to)) = (self.points[next - 1], self.points[next]);
-        size + (most - size) * (share - from) / (to - from)
+        let ((size, from), (max, to)) = (self.points[next - 1], self.points[next]);
+        size + (max - size) * (share - from) / (to - from)
     }
 }
 
@@ -323,7 +321,7 @@ mod tests {
             ("{uniform: {least: 1KB, most: 1MB}}", 0.01),
             ("{pareto: {mean: 192MB, shape: 2.5}}", 0.03),
         ] {
-            let (sizes, mut stream) = (sizes(yaml), Stream::new(1, "sizes"));
+            let (sizes, mut stream) = (sizes(yaml), RandomStream::new(1, "sizes"));
             const DRAWS: u64 = 100_000;
             let sum: f64 = (0..DRAWS).map(|_| sizes.draw(&mut stream).as_f64()).sum();
             let ratio = sum / DRAWS as f64 / sizes.mean();

@@ -1,7 +1,7 @@
 //! Charts as data for the script of a page.
 
-use super::ink::{Ink, dash};
-use super::{Axis, Chart, Line, Names, Scale};
+use super::color::{PlotColor, dash};
+use super::{Axis, Chart, LegendPlacement, Line, Scale};
 use serde_json::{Value, json};
 
 /// Bins into which longer series are cut. Of each bin the script gets the smallest and the largest value.
@@ -19,14 +19,14 @@ impl Chart {
         // Lines with the same x share them.
         let mut xs: Vec<Value> = Vec::new();
         let mut lines: Vec<Value> = Vec::new();
-        let groups = self.coinciding();
+        let groups = self.overlapping_lines();
         for (number, line) in self.lines.iter().enumerate() {
             let (x, columns, is_step) = columns(line);
             let index = xs.iter().position(|known| *known == x).unwrap_or_else(|| {
                 xs.push(x);
                 xs.len() - 1
             });
-            let (colour, dash) = (Ink::Line(line.colour).class(), dash(line.dash));
+            let (colour, dash) = (PlotColor::Line(line.colour).class(), dash(line.dash));
             lines.push(json!({
                 "name": line.name, "colour": colour, "dash": dash, "step": is_step, "group": groups.iter().position(|group| group.contains(&number)),
                 "x": index, "y": columns[0], "band": &columns[1..],
@@ -34,7 +34,7 @@ impl Chart {
         }
         let marks: Vec<Value> =
             self.marks.iter().map(|mark| json!({"x": rounded(mark.x), "label": mark.label})).collect();
-        let is_legend = self.names == Names::Legend;
+        let is_legend = self.names == LegendPlacement::Legend;
         Some(
             json!({"x": axis(&self.x), "y": axis(&self.y), "xs": xs, "lines": lines, "marks": marks, "legend": is_legend}),
         )

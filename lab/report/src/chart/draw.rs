@@ -1,23 +1,23 @@
 //! A chart as SVG.
 
-use super::coincide::pieces;
-use super::ink::{Ink, PLOT_CSS, dash};
+use super::color::{PLOT_CSS, PlotColor, dash};
 use super::labels::{self, LETTER_HEIGHT};
+use super::overlap::pieces;
 use super::scale::VERTICAL_TICKS;
 use super::thin::{Thinned, thin};
-use super::{Chart, Line, Names, Size};
+use super::{Chart, LegendPlacement, Line, Size};
 use maud::{Markup, PreEscaped, html};
 
 /// Room for one row of letters.
-const ROW: f64 = 18.0;
+const LINE_HEIGHT: f64 = 18.0;
 /// Rows for the words of vertical lines; words that find no room in them are left out.
 const MARK_ROWS: usize = 3;
 /// Between the frame and what stands at its left and below.
 const TICK_GAP: f64 = 6.0;
 /// So that the first and the last tick label are not cut off.
-const SIDE: f64 = 22.0;
+const SIDE_MARGIN: f64 = 22.0;
 /// Length of the sample of a line in the legend.
-const SAMPLE: f64 = 26.0;
+const LEGEND_SAMPLE_WIDTH: f64 = 26.0;
 /// Distance of tick labels to the right, in pixels.
 const X_TICK_EVERY: f64 = 85.0;
 const STROKE: f64 = 1.75;
@@ -63,23 +63,23 @@ impl Chart {
         let y_ticks = self.y_ticks();
         let is_file = style.is_some();
         let legend = if is_file { self.legend_rows(width) } else { Vec::new() };
-        let remark = self.coincidence().filter(|_| is_file && self.names == Names::Legend);
+        let remark = self.coincidence().filter(|_| is_file && self.names == LegendPlacement::Legend);
         let frame = self.frame((width, height), &y_ticks, legend.len() + usize::from(remark.is_some()));
         let lines: Vec<Thinned> = self.lines.iter().map(|line| self.pixels(line, frame)).collect();
         html! {
             svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {width} {height}"))
                 width=(width) height=(height) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
                 @if let Some(style) = style { (style) }
-                rect class="paper" width=(width) height=(height) fill=(Ink::Paper.light()) {}
+                rect class="paper" width=(width) height=(height) fill=(PlotColor::Paper.light()) {}
                 (legend_markup(&legend))
                 @if let Some(remark) = remark {
-                    (text((0.0, legend.len() as f64 * ROW + LETTER_HEIGHT), "start", Ink::Faint, &remark))
+                    (text((0.0, legend.len() as f64 * LINE_HEIGHT + LETTER_HEIGHT), "start", PlotColor::Faint, &remark))
                 }
                 (self.y_axis(frame, &y_ticks))
                 (self.x_axis(frame))
                 (self.marks(frame))
                 (self.curves(frame, &lines))
-                @if self.names == Names::Direct { (self.direct_names(frame, &lines)) }
+                @if self.names == LegendPlacement::Direct { (self.direct_names(frame, &lines)) }
             }
         }
     }
@@ -90,10 +90,15 @@ impl Chart {
 
     fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {
         let widest = y_ticks.iter().map(|(_, text)| labels::width(text)).fold(0.0, f64::max);
-        let left = (widest + 2.0 * TICK_GAP).round().max(SIDE);
+        let left = (widest + 2.0 * TICK_GAP).round().max(SIDE_MARGIN);
         // Legend, then the title of the y axis, above; tick labels and the title of the x axis below.
-        let top = legend_rows as f64 * ROW + ROW + 3.0 * TICK_GAP;
-        Frame { left, top, width: width - left - SIDE, height: height - top - 2.0 * ROW - TICK_GAP }
+        let top = legend_rows as f64 * LINE_HEIGHT + LINE_HEIGHT + 3.0 * TICK_GAP;
+        Frame {
+            left,
+            top,
+            width: width - left - SIDE_MARGIN,
+            height: height - top - 2.0 * LINE_HEIGHT - TICK_GAP,
+        }
     }
 
     /// Returns a line in pixels from the left upper corner of the frame.
@@ -112,11 +117,11 @@ impl Chart {
 
     fn y_axis(&self, frame: Frame, ticks: &[(f64, String)]) -> Markup {
         html! {
-            (text((0.0, frame.top - 3.0 * TICK_GAP), "start", Ink::Text, &self.y.title))
+            (text((0.0, frame.top - 3.0 * TICK_GAP), "start", PlotColor::Text, &self.y.title))
             @for (value, label) in ticks {
                 @let y = frame.top + (1.0 - self.y.place(*value)) * frame.height;
-                (rule((frame.left, y), (frame.right(), y), Ink::Grid))
-                (text((frame.left - TICK_GAP, y + 4.0), "end", Ink::Faint, label))
+                (rule((frame.left, y), (frame.right(), y), PlotColor::Grid))
+                (text((frame.left - TICK_GAP, y + 4.0), "end", PlotColor::Faint, label))
             }
         }
     }
@@ -129,17 +134,17 @@ impl Chart {
         let place = |value| frame.left + self.x.place(value) * frame.width;
         let mut free = f64::NEG_INFINITY;
         html! {
-            (rule((frame.left, y), (frame.right(), y), Ink::Axis))
+            (rule((frame.left, y), (frame.right(), y), PlotColor::Axis))
             @for value in self.x.ticks(count) {
                 @let (x, label) = (place(value), self.x.label(value));
                 @let half = labels::width(&label) / 2.0;
-                (rule((x, y), (x, y + TICK), Ink::Axis))
+                (rule((x, y), (x, y + TICK), PlotColor::Axis))
                 @if x - half >= free {
-                    (text((x, y + ROW), "middle", Ink::Faint, &label))
+                    (text((x, y + LINE_HEIGHT), "middle", PlotColor::Faint, &label))
                     ({ free = x + half + TICK_GAP; "" })
                 }
             }
-            (text((frame.right(), y + 2.0 * ROW), "end", Ink::Text, &self.x.title))
+            (text((frame.right(), y + 2.0 * LINE_HEIGHT), "end", PlotColor::Text, &self.x.title))
         }
     }
 
@@ -161,10 +166,10 @@ impl Chart {
         html! {
             @for (mark, x, fits, row) in placed {
                 @let (at, anchor) = if fits { (x + TICK_GAP, "start") } else { (x - TICK_GAP, "end") };
-                line class=(Ink::Mark.class()) stroke=(Ink::Mark.light()) stroke-dasharray="2 3"
+                line class=(PlotColor::Mark.class()) stroke=(PlotColor::Mark.light()) stroke-dasharray="2 3"
                     x1=(px(x)) x2=(px(x)) y1=(px(frame.top - TICK_GAP)) y2=(px(frame.bottom())) {}
                 @if let Some(row) = row {
-                    (text((at, frame.top + row as f64 * ROW), anchor, Ink::Faint, &mark.label))
+                    (text((at, frame.top + row as f64 * LINE_HEIGHT), anchor, PlotColor::Faint, &mark.label))
                 }
             }
         }
@@ -178,11 +183,11 @@ impl Chart {
         html! {
             g transform=(format!("translate({} {})", px(frame.left), px(frame.top))) {
                 @for (line, thinned) in drawn().filter(|(_, thinned)| is_visible(&thinned.band)) {
-                    @let ink = Ink::Name(line.colour);
+                    @let ink = PlotColor::Name(line.colour);
                     polygon class=(format!("band {}", ink.class())) fill=(ink.light()) fill-opacity="0.2" points=(outline(thinned)) {}
                 }
                 @for ((line, thinned), &share) in drawn().zip(&shares) {
-                    @let ink = Ink::Line(line.colour);
+                    @let ink = PlotColor::Line(line.colour);
                     @let (dashes, offset) = if share.1 > 1 { pieces(share) } else { (dash(line.dash).to_owned(), String::new()) };
                     polyline class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dashes)
                         stroke-dashoffset=[(!offset.is_empty()).then_some(offset)]
@@ -203,7 +208,7 @@ impl Chart {
         let radius = DOT + RING * (of - 1 - place) as f64;
         const CAP: f64 = 2.5;
         let cap = CAP * (above + 1) as f64;
-        let ink = Ink::Line(line.colour);
+        let ink = PlotColor::Line(line.colour);
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
         let bar = |x: f64, low: f64, high: f64| {
             let ends = [high, low].map(|y| format!("M{} {}h{}", px(x - cap), px(down(y)), px(2.0 * cap)));
@@ -215,7 +220,7 @@ impl Chart {
                 @if high > low {
                     path class=(ink.class()) stroke=(ink.light()) fill="none" stroke-width=(STROKE) d=(bar(x, low, high)) {}
                 }
-                circle class=(Ink::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(px(radius)) {}
+                circle class=(PlotColor::Name(line.colour).class()) fill=(ink.light()) cx=(px(x)) cy=(px(down(y))) r=(px(radius)) {}
             }
         }
     }
@@ -227,7 +232,7 @@ impl Chart {
         html! {
             @for (line, place) in self.lines.iter().zip(places) {
                 @if let Some((x, y)) = place {
-                    @let ink = Ink::Name(line.colour);
+                    @let ink = PlotColor::Name(line.colour);
                     text class=(format!("strong halo {}", ink.class())) fill=(ink.light())
                         x=(px(frame.left + x)) y=(px(frame.top + y)) { (line.name) }
                 }
@@ -238,14 +243,14 @@ impl Chart {
     /// Returns the legend, cut into rows that fit; each item with the x at which it begins.
     fn legend_rows(&self, width: f64) -> Vec<Vec<(f64, &Line)>> {
         const BETWEEN: f64 = 22.0;
-        if self.names != Names::Legend {
+        if self.names != LegendPlacement::Legend {
             return Vec::new();
         }
         let mut rows: Vec<Vec<(f64, &Line)>> = Vec::new();
         let mut x = f64::INFINITY;
         for line in &self.lines {
             let note = line.note.as_deref().map_or(0.0, |note| labels::width(note) + TICK_GAP);
-            let item = SAMPLE + TICK_GAP + labels::width(&line.name) + note;
+            let item = LEGEND_SAMPLE_WIDTH + TICK_GAP + labels::width(&line.name) + note;
             if x + item > width {
                 rows.push(Vec::new());
                 x = 0.0;
@@ -260,15 +265,15 @@ impl Chart {
 fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
     html! {
         @for (row, items) in rows.iter().enumerate() {
-            @let base = row as f64 * ROW + LETTER_HEIGHT;
+            @let base = row as f64 * LINE_HEIGHT + LETTER_HEIGHT;
             @for (x, line) in items {
-                @let ink = Ink::Line(line.colour);
+                @let ink = PlotColor::Line(line.colour);
                 line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(line.dash)) stroke-width="2.5"
-                    x1=(px(*x)) x2=(px(x + SAMPLE)) y1=(px(base - 4.0)) y2=(px(base - 4.0)) {}
-                text x=(px(x + SAMPLE + TICK_GAP)) y=(px(base)) class=(Ink::Text.class()) fill=(Ink::Text.light()) {
+                    x1=(px(*x)) x2=(px(x + LEGEND_SAMPLE_WIDTH)) y1=(px(base - 4.0)) y2=(px(base - 4.0)) {}
+                text x=(px(x + LEGEND_SAMPLE_WIDTH + TICK_GAP)) y=(px(base)) class=(PlotColor::Text.class()) fill=(PlotColor::Text.light()) {
                     tspan class="strong" { (line.name) }
                     @if let Some(note) = &line.note {
-                        " " tspan class=(Ink::Faint.class()) fill=(Ink::Faint.light()) { (note) }
+                        " " tspan class=(PlotColor::Faint.class()) fill=(PlotColor::Faint.light()) { (note) }
                     }
                 }
             }
@@ -278,7 +283,7 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
 
 /// Returns a short piece of a line, to stand beside its name in a table.
 pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
-    let ink = Ink::Line(colour);
+    let ink = PlotColor::Line(colour);
     html! {
         svg class="swatch" xmlns="http://www.w3.org/2000/svg" viewBox="0 0 26 10" width="26" height="10" aria-hidden="true" {
             line class=(ink.class()) stroke=(ink.light()) stroke-dasharray=(dash(dash_index)) stroke-width="2.5" x2="26" y1="5" y2="5" {}
@@ -286,11 +291,11 @@ pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
     }
 }
 
-pub(super) fn text((x, y): (f64, f64), anchor: &str, ink: Ink, words: &str) -> Markup {
+pub(super) fn text((x, y): (f64, f64), anchor: &str, ink: PlotColor, words: &str) -> Markup {
     html! { text x=(px(x)) y=(px(y)) text-anchor=(anchor) class=(ink.class()) fill=(ink.light()) { (words) } }
 }
 
-fn rule(from: (f64, f64), to: (f64, f64), ink: Ink) -> Markup {
+fn rule(from: (f64, f64), to: (f64, f64), ink: PlotColor) -> Markup {
     html! {
         line class=(ink.class()) stroke=(ink.light()) x1=(px(from.0)) y1=(px(from.1)) x2=(px(to.0)) y2=(px(to.1)) {}
     }
@@ -329,10 +334,10 @@ fn path(points: &[(f64, f64)]) -> String {
 
 #[cfg(test)]
 mod tests {
-    use super::super::{Axis, Mark};
+    use super::super::{Annotation, Axis};
     use super::*;
 
-    fn chart(names: Names) -> Chart {
+    fn chart(names: LegendPlacement) -> Chart {
         let line = |name: &str, colour, y| Line {
             name: name.into(),
             note: Some("peak <1 KB".into()),
@@ -348,8 +353,8 @@ mod tests {
             y: Axis::from_zero("queue (KB)", 10.0),
             lines: vec![line("fncc", 0, 2.0), line("hpcc eta=0.95", 1, 9.0)],
             marks: vec![
-                Mark { x: 300.0, label: "h2->h3 starts".into() },
-                Mark { x: 990.0, label: "end".into() },
+                Annotation { x: 300.0, label: "h2->h3 starts".into() },
+                Annotation { x: 990.0, label: "end".into() },
             ],
             names,
         }
@@ -357,7 +362,7 @@ mod tests {
 
     #[test]
     fn is_well_formed_xml_for_any_names() {
-        for names in [Names::Legend, Names::Direct, Names::None] {
+        for names in [LegendPlacement::Legend, LegendPlacement::Direct, LegendPlacement::None] {
             for size in [Size::Wide, Size::Narrow] {
                 let file = chart(names).svg_file(size);
                 let tree = roxmltree::Document::parse(&file).unwrap();
@@ -365,31 +370,32 @@ mod tests {
                     tree.descendants().filter(|n| n.has_tag_name(("http://www.w3.org/2000/svg", "polyline")));
                 assert_eq!(lines.count(), 2);
                 let named = file.contains("hpcc eta=0.95</t");
-                assert_eq!(named, names != Names::None, "{names:?}");
+                assert_eq!(named, names != LegendPlacement::None, "{names:?}");
             }
         }
     }
 
     #[test]
     fn everything_is_inside_the_picture() {
-        let file = chart(Names::Legend).svg_file(Size::Narrow);
+        let file = chart(LegendPlacement::Legend).svg_file(Size::Narrow);
         let tree = roxmltree::Document::parse(&file).unwrap();
         let (width, height) = Size::Narrow.pixels();
         for node in tree.descendants() {
-            for (attribute, most) in
+            for (attribute, max) in
                 [("x", width), ("x1", width), ("x2", width), ("y", height), ("y2", height)]
             {
                 let value = node.attribute(attribute).map(|v| v.parse::<f64>().unwrap());
-                assert!(value.is_none_or(|v| (0.0..=most).contains(&v)), "{attribute} of {node:?}");
+                assert!(value.is_none_or(|v| (0.0..=max).contains(&v)), "{attribute} of {node:?}");
             }
         }
     }
 
     #[test]
     fn words_of_vertical_lines_do_not_meet() {
-        let mut chart = chart(Names::None);
-        chart.marks =
-            (0..5).map(|n| Mark { x: 10.0 * f64::from(n), label: "eight flows start".into() }).collect();
+        let mut chart = chart(LegendPlacement::None);
+        chart.marks = (0..5)
+            .map(|n| Annotation { x: 10.0 * f64::from(n), label: "eight flows start".into() })
+            .collect();
         let file = chart.svg_file(Size::Narrow);
         let tree = roxmltree::Document::parse(&file).unwrap();
         let words =
@@ -402,7 +408,7 @@ mod tests {
 
     #[test]
     fn a_long_legend_takes_more_rows() {
-        let mut chart = chart(Names::Legend);
+        let mut chart = chart(LegendPlacement::Legend);
         let rows = |chart: &Chart| chart.legend_rows(430.0).len();
         assert_eq!(rows(&chart), 1);
         let line = chart.lines[1].clone();

@@ -1,8 +1,8 @@
 //! Heat maps: a small square for each port, the darker the more it carries.
 
 use super::Size;
+use super::color::{PLOT_CSS, PlotColor};
 use super::draw::{px, text};
-use super::ink::{Ink, PLOT_CSS};
 use super::labels;
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
@@ -10,29 +10,29 @@ use std::fmt::Write;
 /// Number of shares that can be distinguished, and of paths.
 const LEVELS: usize = 20;
 /// A share of zero is seen too.
-const PALEST: f64 = 0.06;
+const MIN_OPACITY: f64 = 0.06;
 /// Room for a row of letters.
 const ROW: f64 = 18.0;
 const GAP: f64 = 6.0;
 /// Height of a row of squares.
-const HIGHEST: f64 = 20.0;
-const LOWEST: f64 = 9.0;
+const MAX_CELL_HEIGHT: f64 = 20.0;
+const MIN_CELL_HEIGHT: f64 = 9.0;
 /// Wider squares than this are not better.
-const WIDEST: f64 = 44.0;
+const MAX_CELL_WIDTH: f64 = 44.0;
 /// From this size on squares have a gap between them.
 const GAP_FROM: f64 = 5.0;
 
 /// A heat map: a share (0 to 1) for each place that has one.
 #[derive(Clone, Debug)]
-pub struct Heat {
+pub struct HeatMap {
     /// For readers who do not see it.
     pub alt: String,
     /// A number worth reading above it.
     pub note: String,
     /// Title of the columns.
-    pub across: String,
+    pub x_title: String,
     /// Title of the rows.
-    pub down: String,
+    pub y_title: String,
     /// Names of the columns.
     pub columns: Vec<String>,
     /// Names of the rows.
@@ -41,7 +41,7 @@ pub struct Heat {
     pub cells: Vec<(usize, usize, f64)>,
 }
 
-impl Heat {
+impl HeatMap {
     /// Returns the map as an element of a page that carries [`PLOT_CSS`].
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
@@ -57,11 +57,11 @@ impl Heat {
     fn draw(&self, size: Size, style: Option<Markup>) -> Markup {
         let (width, _) = size.pixels();
         let widest =
-            self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.down), f64::max);
+            self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.y_title), f64::max);
         // The note, then what the shades mean.
         let (left, top) = (widest + 2.0 * GAP, 2.0 * ROW + GAP);
-        let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(WIDEST);
-        let down = (across * 0.75).clamp(LOWEST, HIGHEST);
+        let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(MAX_CELL_WIDTH);
+        let down = (across * 0.75).clamp(MIN_CELL_HEIGHT, MAX_CELL_HEIGHT);
         let right = left + across * self.columns.len() as f64;
         let bottom = top + down * self.rows.len() as f64;
         let height = bottom + 2.0 * ROW + GAP;
@@ -69,20 +69,20 @@ impl Heat {
             svg class="chart" xmlns="http://www.w3.org/2000/svg" viewBox=(format!("0 0 {} {}", px(width), px(height)))
                 width=(px(width)) height=(px(height)) font-family="sans-serif" font-size="12" role="img" aria-label=(self.alt) {
                 @if let Some(style) = style { (style) }
-                rect class="paper" width=(px(width)) height=(px(height)) fill=(Ink::Paper.light()) {}
+                rect class="paper" width=(px(width)) height=(px(height)) fill=(PlotColor::Paper.light()) {}
                 (self.key())
                 @for (level, path) in self.paths((left, top), (across, down)).iter().enumerate().filter(|(_, path)| !path.is_empty()) {
-                    path class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level)) d=(path) {}
+                    path class=(PlotColor::Name(0).class()) fill=(PlotColor::Name(0).light()) fill-opacity=(opacity(level)) d=(path) {}
                 }
-                @for (row, name) in every(&self.rows, down, LOWEST) {
-                    (text((left - GAP, top + (row as f64 + 0.5) * down + 4.0), "end", Ink::Faint, name))
+                @for (row, name) in every(&self.rows, down, MIN_CELL_HEIGHT) {
+                    (text((left - GAP, top + (row as f64 + 0.5) * down + 4.0), "end", PlotColor::Faint, name))
                 }
                 @let broadest = self.columns.iter().map(|name| labels::width(name)).fold(0.0, f64::max);
                 @for (column, name) in every(&self.columns, across, broadest + GAP) {
-                    (text((left + (column as f64 + 0.5) * across, bottom + ROW - 4.0), "middle", Ink::Faint, name))
+                    (text((left + (column as f64 + 0.5) * across, bottom + ROW - 4.0), "middle", PlotColor::Faint, name))
                 }
-                (text((right.max(left + labels::width(&self.across)), bottom + 2.0 * ROW), "end", Ink::Text, &self.across))
-                (text((left - GAP, bottom + ROW - 4.0), "end", Ink::Text, &self.down))
+                (text((right.max(left + labels::width(&self.x_title)), bottom + 2.0 * ROW), "end", PlotColor::Text, &self.x_title))
+                (text((left - GAP, bottom + ROW - 4.0), "end", PlotColor::Text, &self.y_title))
             }
         }
     }
@@ -92,12 +92,12 @@ impl Heat {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
         const SHADE: f64 = 50.0;
         html! {
-            (text((0.0, 12.0), "start", Ink::Faint, &self.note))
+            (text((0.0, 12.0), "start", PlotColor::Faint, &self.note))
             @for (i, share) in SHADES.iter().enumerate() {
                 @let x = i as f64 * SHADE;
-                rect class=(Ink::Name(0).class()) fill=(Ink::Name(0).light()) fill-opacity=(opacity(level(*share)))
+                rect class=(PlotColor::Name(0).class()) fill=(PlotColor::Name(0).light()) fill-opacity=(opacity(level(*share)))
                     x=(px(x)) y=(ROW) width="12" height="12" {}
-                (text((x + 16.0, ROW + 10.0), "start", Ink::Faint, &format!("{:.0}%", 100.0 * share)))
+                (text((x + 16.0, ROW + 10.0), "start", PlotColor::Faint, &format!("{:.0}%", 100.0 * share)))
             }
         }
     }
@@ -120,12 +120,12 @@ fn level(share: f64) -> usize {
 }
 
 fn opacity(level: usize) -> String {
-    format!("{:.2}", PALEST + (1.0 - PALEST) * level as f64 / LEVELS as f64)
+    format!("{:.2}", MIN_OPACITY + (1.0 - MIN_OPACITY) * level as f64 / LEVELS as f64)
 }
 
 /// Returns the names that have room, if one takes `each` and needs `least`.
-fn every(names: &[String], each: f64, least: f64) -> impl Iterator<Item = (usize, &String)> {
-    let stride = (least / each.max(0.1)).ceil().max(1.0) as usize;
+fn every(names: &[String], each: f64, min: f64) -> impl Iterator<Item = (usize, &String)> {
+    let stride = (min / each.max(0.1)).ceil().max(1.0) as usize;
     names.iter().enumerate().step_by(stride)
 }
 
@@ -133,14 +133,14 @@ fn every(names: &[String], each: f64, least: f64) -> impl Iterator<Item = (usize
 mod tests {
     use super::*;
 
-    fn heat(columns: usize) -> Heat {
+    fn heat(columns: usize) -> HeatMap {
         let cells = (0..columns)
             .flat_map(|x| (0..4).map(move |y| (x, y, (x * 4 + y) as f64 / (4.0 * columns as f64))));
-        Heat {
+        HeatMap {
             alt: "load".into(),
             note: "busiest <s1:1>".into(),
-            across: "switch".into(),
-            down: "port".into(),
+            x_title: "switch".into(),
+            y_title: "port".into(),
             columns: (1..=columns).map(|i| format!("s{i}")).collect(),
             rows: (1..=4).map(|i| i.to_string()).collect(),
             cells: cells.collect(),

@@ -7,7 +7,7 @@ const LETTER_WIDTH: f64 = 6.4;
 /// Between a line and its name.
 const GAP: f64 = 5.0;
 /// More room than this around a name is not better.
-const ENOUGH: f64 = 36.0;
+const MAX_USEFUL_GAP: f64 = 36.0;
 
 /// About how wide `text` will be.
 pub fn width(text: &str) -> f64 {
@@ -63,7 +63,7 @@ struct Candidate {
 
 impl Candidate {
     fn score(&self, own: usize, profiles: &[Profile], taken: &[Block], size: (f64, f64)) -> f64 {
-        let mut room = ENOUGH;
+        let mut room = MAX_USEFUL_GAP;
         for (_, profile) in profiles.iter().enumerate().filter(|(i, _)| *i != own) {
             if let Some((top, bottom)) = extent(profile, self.block.left, self.block.right) {
                 room = room.min(self.block.room(top, bottom));
@@ -75,7 +75,7 @@ impl Candidate {
             }
         }
         // A flow that has not started lies on the zero line: its name says more where it sends.
-        let idle = if self.line_bottom >= size.1 - 1.0 { ENOUGH } else { 0.0 };
+        let idle = if self.line_bottom >= size.1 - 1.0 { MAX_USEFUL_GAP } else { 0.0 };
         room - 0.5 * self.unrest - idle
     }
 }

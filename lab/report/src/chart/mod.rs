@@ -3,18 +3,18 @@
 //! The SVG is written directly: classes instead of colours, so that one style sheet turns a chart
 //! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
 
-mod coincide;
+mod color;
 mod data;
 mod draw;
 mod heat;
-mod ink;
 mod labels;
+mod overlap;
 mod scale;
 mod thin;
 
+pub use color::PLOT_CSS;
 pub use draw::sample_line;
-pub use heat::Heat;
-pub use ink::PLOT_CSS;
+pub use heat::HeatMap;
 pub use scale::{Axis, Scale, Unit};
 
 use maud::Markup;
@@ -31,9 +31,9 @@ pub struct Chart {
     /// In the order in which they are drawn and listed.
     pub lines: Vec<Line>,
     /// Moments worth a vertical line.
-    pub marks: Vec<Mark>,
+    pub marks: Vec<Annotation>,
     /// Position of the lines' names.
-    pub names: Names,
+    pub names: LegendPlacement,
 }
 
 /// Content of a figure.
@@ -42,7 +42,7 @@ pub enum Picture {
     /// Lines over an axis.
     Chart(Chart),
     /// A map of shares.
-    Heat(Heat),
+    Heat(HeatMap),
 }
 
 impl Picture {
@@ -75,8 +75,8 @@ impl From<Chart> for Picture {
     }
 }
 
-impl From<Heat> for Picture {
-    fn from(heat: Heat) -> Picture {
+impl From<HeatMap> for Picture {
+    fn from(heat: HeatMap) -> Picture {
         Picture::Heat(heat)
     }
 }
@@ -102,7 +102,7 @@ pub struct Line {
 
 /// A vertical line with a word at its top.
 #[derive(Clone, Debug)]
-pub struct Mark {
+pub struct Annotation {
     /// Position in units of the x axis.
     pub x: f64,
     /// Text of the annotation.
@@ -111,7 +111,7 @@ pub struct Mark {
 
 /// Placement of the names of a chart's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
-pub enum Names {
+pub enum LegendPlacement {
     /// In rows above the picture; on a page once for all charts of a section.
     Legend,
     /// Beside each line, where there is most room.

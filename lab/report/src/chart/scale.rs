@@ -44,25 +44,25 @@ pub struct Unit {
 
 impl Unit {
     /// Returns the unit in which `most` picoseconds read best.
-    pub fn of_time(most: f64) -> Unit {
-        pick(most, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
+    pub fn of_time(max: f64) -> Unit {
+        pick(max, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
     }
     /// Returns the unit in which `most` bytes read best.
-    pub fn of_bytes(most: f64) -> Unit {
-        pick(most, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
+    pub fn of_bytes(max: f64) -> Unit {
+        pick(max, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
     }
     /// Returns the unit in which `most` bit/s read best.
-    pub fn of_rate(most: f64) -> Unit {
-        pick(most, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
+    pub fn of_rate(max: f64) -> Unit {
+        pick(max, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
     }
 }
 
 /// Returns the largest unit that fits into `most` more than a few times, so that ticks are whole numbers.
-fn pick(most: f64, units: &[(&'static str, f64)]) -> Unit {
+fn pick(max: f64, units: &[(&'static str, f64)]) -> Unit {
     const A_FEW: f64 = 4.0;
     let &(name, scale) = units
         .iter()
-        .find(|(_, scale)| most >= A_FEW * scale)
+        .find(|(_, scale)| max >= A_FEW * scale)
         .unwrap_or_else(|| units.last().expect("a list of units is not empty"));
     Unit { name, scale }
 }
@@ -73,12 +73,12 @@ impl Axis {
     }
 
     /// Returns a linear axis from zero to a round number above `most`.
-    pub fn from_zero(title: impl Into<String>, most: f64) -> Axis {
+    pub fn from_zero(title: impl Into<String>, max: f64) -> Axis {
         // A line that touches the frame is hard to see: leave it a little room.
-        let most = if most > 0.0 { 1.04 * most } else { 1.0 };
-        let above = |step: f64| (most / step).ceil() * step;
+        let max = if max > 0.0 { 1.04 * max } else { 1.0 };
+        let above = |step: f64| (max / step).ceil() * step;
         // Rounding up may ask for wider steps, and those for a rounder end.
-        let high = above(step(above(step(most, VERTICAL_TICKS)), VERTICAL_TICKS));
+        let high = above(step(above(step(max, VERTICAL_TICKS)), VERTICAL_TICKS));
         Axis::of(title.into(), Scale::Linear, (0.0, high))
     }
 
@@ -200,9 +200,9 @@ mod tests {
 
     #[test]
     fn the_upper_end_has_a_label() {
-        for most in [0.7, 1.0, 2.4, 5.9, 6.1, 7.7, 9.7, 13.0, 122.0, 187.0, 3_036.0] {
-            let axis = Axis::from_zero("q", most);
-            assert_eq!(axis.ticks(VERTICAL_TICKS).last(), Some(&axis.high), "{most}");
+        for max in [0.7, 1.0, 2.4, 5.9, 6.1, 7.7, 9.7, 13.0, 122.0, 187.0, 3_036.0] {
+            let axis = Axis::from_zero("q", max);
+            assert_eq!(axis.ticks(VERTICAL_TICKS).last(), Some(&axis.high), "{max}");
         }
     }
 

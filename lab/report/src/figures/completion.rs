@@ -1,7 +1,7 @@
 //! Flow completion times, as slowdown against an idle fabric.
 
 use super::{Figure, Layout, Scheme, Section, by_scheme, distribution};
-use crate::chart::{Axis, Chart, Line, Names};
+use crate::chart::{Axis, Chart, LegendPlacement, Line};
 use crate::format;
 use std::collections::BTreeSet;
 use weir_experiment::results::{FctBucket, Results, SchemeTrace};
@@ -37,16 +37,16 @@ fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
     let points = || lines.iter().flat_map(|l| &l.points);
     let smallest = points().map(|p| p.0).fold(f64::INFINITY, f64::min);
     let largest = points().map(|p| p.0).fold(0.0, f64::max);
-    let most = points().map(|p| p.1).fold(1.0, f64::max);
+    let max = points().map(|p| p.1).fold(1.0, f64::max);
     let mut x = Axis::log("flow size (log)", smallest, largest);
     x.format = format::bytes_short;
     let chart = Chart {
         alt: format!("Slowdown of flow completion time: {title}"),
         x,
-        y: Axis::from_zero("slowdown", most),
+        y: Axis::from_zero("slowdown", max),
         lines,
         marks: Vec::new(),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     Figure { file: file.into(), title: title.into(), layout: Layout::Half, picture: chart.into() }
 }
@@ -59,13 +59,13 @@ fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
     const MARGIN: f64 = 0.02;
     let mut lines = by_scheme(schemes, |s| Some(distribution::at_most(&slowdowns(s.trace))));
     let ends = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
-    let (least, most) = (ends().reduce(f64::min)?, ends().fold(1.0, f64::max));
-    let mut x = if most / least > NARROW {
-        let room = (most / least).powf(MARGIN);
-        Axis::log("slowdown (log)", (least / room).max(1.0), most * room)
+    let (min, max) = (ends().reduce(f64::min)?, ends().fold(1.0, f64::max));
+    let mut x = if max / min > NARROW {
+        let room = (max / min).powf(MARGIN);
+        Axis::log("slowdown (log)", (min / room).max(1.0), max * room)
     } else {
-        let room = (MARGIN * (most - least)).max(0.01 * most);
-        Axis::exactly("slowdown", (least - room).max(1.0 - room), most + room)
+        let room = (MARGIN * (max - min)).max(0.01 * max);
+        Axis::exactly("slowdown", (min - room).max(1.0 - room), max + room)
     };
     x.format = format::significant_short;
     // Where the slowest flow of a scheme has finished, all have.
@@ -76,7 +76,7 @@ fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
         y: Axis::exactly("flows (%)", 0.0, 100.0),
         lines,
         marks: Vec::new(),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     Some(Figure {
         file: "slowdown-cdf".into(),

@@ -1,7 +1,7 @@
 //! Link load: a map for each scheme.
 
 use super::{Figure, Layout, Section};
-use crate::chart::{Heat, Picture};
+use crate::chart::{HeatMap, Picture};
 use crate::format;
 use crate::names::file_name;
 use std::collections::BTreeSet;
@@ -10,7 +10,7 @@ use weir_experiment::results::Results;
 /// Returns the section on the load of every port: a map for each scheme.
 pub fn section(results: &Results) -> Option<Section> {
     /// Fewer are read off the table of ports.
-    const FEWEST: usize = 8;
+    const MIN_PORTS: usize = 8;
     /// More switches than this take the page's width.
     const NARROW: usize = 20;
     let summary = &results.summary;
@@ -32,7 +32,7 @@ pub fn section(results: &Results) -> Option<Section> {
     ports.dedup();
     switches.sort();
     switches.dedup();
-    if all.len() < FEWEST || switches.len() < 2 {
+    if all.len() < MIN_PORTS || switches.len() < 2 {
         return None;
     }
     let figures = results.order.iter().filter_map(|label| {
@@ -41,14 +41,14 @@ pub fn section(results: &Results) -> Option<Section> {
             let (switch, port) = of(name)?;
             Some((switches.binary_search(&switch).ok()?, ports.binary_search(&port).ok()?, *share))
         });
-        let (busiest, most) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
+        let (busiest, max) = loads.iter().max_by(|a, b| a.1.total_cmp(b.1))?;
         let mean = loads.values().sum::<f64>() / loads.len() as f64;
         let percent = |share: f64| format::decimal(100.0 * share, 1);
-        let heat = Heat {
+        let heat = HeatMap {
             alt: format!("Load of every port under {label}"),
-            note: format!("mean {} %, most {} % at {busiest}", percent(mean), percent(*most)),
-            across: "switch".into(),
-            down: "port".into(),
+            note: format!("mean {} %, most {} % at {busiest}", percent(mean), percent(*max)),
+            x_title: "switch".into(),
+            y_title: "port".into(),
             columns: switches.iter().map(|(_, _, name)| name.clone()).collect(),
             rows: ports.iter().map(u64::to_string).collect(),
             cells: cells.collect(),

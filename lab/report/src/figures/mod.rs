@@ -11,7 +11,7 @@ mod tests;
 mod time;
 mod utilisation;
 
-pub use utilisation::carried;
+pub use utilisation::carry_over_utilisation;
 
 use super::chart::{Line, Picture};
 use super::metrics::ports_by_congestion;
@@ -55,7 +55,7 @@ const MANY_FLOWS: usize = 50;
 
 /// Appearance of a scheme in every chart.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
-pub struct Look {
+pub struct LineStyle {
     /// Index of its colour.
     pub colour: usize,
     /// Index of its dash pattern.
@@ -67,18 +67,19 @@ pub struct Look {
 /// A scheme's line: label, look and trace.
 struct Scheme<'a> {
     label: &'a str,
-    look: &'a Look,
+    look: &'a LineStyle,
     trace: &'a SchemeTrace,
 }
 
 /// Returns all charts of a run, the most telling first; every scheme looks different.
 pub fn sections(results: &Results) -> Vec<Section> {
-    let looks: Vec<Look> = (0..results.order.len()).map(|i| Look { colour: i, dash: i, run: None }).collect();
+    let looks: Vec<LineStyle> =
+        (0..results.order.len()).map(|i| LineStyle { colour: i, dash: i, run: None }).collect();
     sections_as(results, &looks)
 }
 
 /// Returns all charts, with a look for each scheme in order.
-pub fn sections_as(results: &Results, looks: &[Look]) -> Vec<Section> {
+pub fn sections_as(results: &Results, looks: &[LineStyle]) -> Vec<Section> {
     let schemes: Vec<Scheme<'_>> = results
         .order
         .iter()
@@ -126,6 +127,6 @@ fn by_scheme<'a>(
 
 /// Draws a scheme as a line of a chart.
 fn line(scheme: &Scheme<'_>, note: Option<String>, points: Vec<(f64, f64)>) -> Line {
-    let Look { colour, dash, .. } = *scheme.look;
+    let LineStyle { colour, dash, .. } = *scheme.look;
     Line { name: scheme.label.into(), note, colour, dash, points, ..Line::default() }
 }

@@ -1,16 +1,16 @@
 //! PFC pauses over time.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis, line};
-use crate::chart::{Axis, Chart, Names};
+use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 
 /// Pause frames that switches sent so far, over time.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.on).count();
-    let most = schemes.iter().map(paused).max().filter(|&most| most > 0)?;
+    let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.is_pause).count();
+    let max = schemes.iter().map(paused).max().filter(|&max| max > 0)?;
     let lines = schemes.iter().map(|s| {
         let mut points = vec![(0.0, 0.0)];
-        for (i, pause) in s.trace.pauses.iter().filter(|p| p.on).enumerate() {
+        for (i, pause) in s.trace.pauses.iter().filter(|p| p.is_pause).enumerate() {
             let x = time.at(pause.time);
             points.extend([(x, i as f64), (x, (i + 1) as f64)]);
         }
@@ -21,10 +21,10 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let chart = Chart {
         alt: "PFC pause frames sent so far, over time".into(),
         x: time.axis(),
-        y: Axis::from_zero("pause frames sent", most as f64),
+        y: Axis::from_zero("pause frames sent", max as f64),
         lines: lines.collect(),
         marks: time.marks(schemes.iter()),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     let figure =
         Figure { file: "pauses".into(), title: String::new(), layout: Layout::Full, picture: chart.into() };

@@ -3,26 +3,26 @@
 use super::{
     Figure, Layout, Scheme, Section, TimeAxis, by_scheme, distribution, line, observed_ports, series,
 };
-use crate::chart::{Axis, Chart, Names, Picture, Unit};
+use crate::chart::{Axis, Chart, LegendPlacement, Picture, Unit};
 use crate::format;
 use crate::metrics::port_name;
 use crate::names::file_name;
 use weir_experiment::results::Results;
 
 /// More ports than this are in the table of queues, not in the page.
-const MOST_PORTS: usize = 8;
+const MAX_PORTS: usize = 8;
 
 pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
         0 => Some("No port was observed; observe.ports in the experiment names those to draw.".to_owned()),
-        n if n > MOST_PORTS => Some(format!("The {MOST_PORTS} most congested of {n} observed ports.")),
+        n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
     let mut figures: Vec<Figure> = ports
         .iter()
-        .take(MOST_PORTS)
+        .take(MAX_PORTS)
         .enumerate()
         .map(|(rank, port)| {
             let peak = |s: &Scheme<'_>| {
@@ -31,8 +31,8 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
                 let queue = results.summary.schemes.get(s.label).and_then(|sum| sum.queues.get(port));
                 queue.map_or(recorded, |q| q.peak_bytes.max(recorded))
             };
-            let most = schemes.iter().map(peak).max().unwrap_or(0) as f64;
-            let unit = Unit::of_bytes(most);
+            let max = schemes.iter().map(peak).max().unwrap_or(0) as f64;
+            let unit = Unit::of_bytes(max);
             let lines = schemes.iter().filter_map(|s| {
                 let values = &series(s, port)?.queue_bytes;
                 let points = time.samples(s.trace, values.iter().map(|&b| b as f64 / unit.scale));
@@ -51,15 +51,15 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
                 picture: Picture::Chart(Chart {
                     alt: format!("Queue length over time at {name}"),
                     x: time.axis(),
-                    y: Axis::from_zero(format!("queue ({})", unit.name), most / unit.scale),
+                    y: Axis::from_zero(format!("queue ({})", unit.name), max / unit.scale),
                     lines: lines.collect(),
                     marks: time.marks(schemes.iter().filter(|s| series(s, port).is_some())),
-                    names: Names::Legend,
+                    names: LegendPlacement::Legend,
                 }),
             }
         })
         .collect();
-    let zoom = figures.first().and_then(|bottleneck| closer(bottleneck, time.unit));
+    let zoom = figures.first().and_then(|bottleneck| zoomed(bottleneck, time.unit));
     let shares = ports.first().and_then(|port| tail(port, &port_name(results, port), schemes));
     figures.splice(figures.len().min(1)..figures.len().min(1), zoom.into_iter().chain(shares));
     Some(Section { title: "Queue length".into(), note, figures })
@@ -75,17 +75,17 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     };
     let all: Vec<Vec<f64>> = schemes.iter().filter_map(sorted).collect();
     let values = || all.iter().flatten().copied().filter(|&bytes| bytes > 0.0);
-    let (least, most) = (values().reduce(f64::min)?, values().fold(0.0, f64::max));
+    let (min, max) = (values().reduce(f64::min)?, values().fold(0.0, f64::max));
     let rarest = all.iter().map(|values| 100.0 / values.len().max(1) as f64).fold(100.0, f64::min);
-    let mut x = Axis::log("queue (log)", least, most);
+    let mut x = Axis::log("queue (log)", min, max);
     x.format = format::bytes_short;
     let chart = Chart {
         alt: format!("Complementary distribution of the queue length at {name}"),
         x,
         y: Axis::log("samples with at least this queue (%, log)", rarest, 100.0),
-        lines: by_scheme(schemes, |s| Some(distribution::at_least(&sorted(s)?, least))),
+        lines: by_scheme(schemes, |s| Some(distribution::at_least(&sorted(s)?, min))),
         marks: Vec::new(),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     Some(Figure {
         file: format!("queue-{}-tail", file_name(port)),
@@ -96,7 +96,7 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
 }
 
 /// Returns the chart again for the short while in which most of it happens, if there is one.
-fn closer(figure: &Figure, unit: Unit) -> Option<Figure> {
+fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
     /// Share of the peak below which a value counts as rest.
     const REST: f64 = 0.05;
     /// To be worth a second chart the unrest must be at most this share of the run...

@@ -1,13 +1,13 @@
 //! Sending rates of flows: each flow where they are few, else their distribution at each instant.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis};
-use crate::chart::{Axis, Chart, Line, Names, Unit};
+use crate::chart::{Axis, Chart, LegendPlacement, Line, Unit};
 use crate::format;
 use crate::names::file_name;
 use weir_experiment::results::RateSeries;
 
 /// The most flows that have a line with a name each.
-const MOST_LINES: usize = 6;
+const MAX_LINES: usize = 6;
 /// Windows in which the rates of more flows are summarised.
 const WINDOWS: usize = 140;
 /// Percentiles between which the band of a summary lies.
@@ -16,11 +16,11 @@ const BAND: (f64, f64) = (0.1, 0.9);
 /// Sending rates, a chart for each scheme.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
-    let most = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
-    let unit = Unit::of_rate(most);
+    let max = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
+    let unit = Unit::of_rate(max);
     let figures = schemes.iter().filter(|s| !s.trace.rates.is_empty()).map(|s| {
         let flows = s.trace.rates.len();
-        let lines = if flows <= MOST_LINES { each(s, time, unit) } else { summary(s, time, unit) };
+        let lines = if flows <= MAX_LINES { each(s, time, unit) } else { summary(s, time, unit) };
         Figure {
             file: format!("rates-{}", file_name(s.label)),
             title: s.label.to_owned(),
@@ -28,10 +28,10 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
             picture: Chart {
                 alt: format!("Sending rates of {flows} flows over time under {}", s.label),
                 x: time.axis(),
-                y: Axis::from_zero(format!("sending rate ({})", unit.name), most / unit.scale),
+                y: Axis::from_zero(format!("sending rate ({})", unit.name), max / unit.scale),
                 lines,
                 marks: time.marks([s].into_iter()),
-                names: if flows <= MOST_LINES { Names::Direct } else { Names::None },
+                names: if flows <= MAX_LINES { LegendPlacement::Direct } else { LegendPlacement::None },
             }
             .into(),
         }
@@ -39,7 +39,7 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let (flows, watched) = schemes.first().map(|s| (s.trace.flows.len(), s.trace.rates.len()))?;
     let notes = [
         (flows > watched).then(|| format!("The first {watched} of {flows} flows.")),
-        schemes.iter().any(|s| s.trace.rates.len() > MOST_LINES).then(|| {
+        schemes.iter().any(|s| s.trace.rates.len() > MAX_LINES).then(|| {
             format!(
                 "Of the flows that are sending at an instant, the line is the median, the band reaches from the \
                  {:.0}th to the {:.0}th percentile, and dotted lines are the lowest and the highest rate.",

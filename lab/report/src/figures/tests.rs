@@ -1,12 +1,12 @@
 use super::*;
 use crate::chart::{Chart, Scale};
-use crate::sample;
+use crate::fixtures;
 use weir_experiment::results::{PolicySetSummary, PolicySummary, RateSeries};
 use weir_units::{Bandwidth, Time};
 
 #[test]
 fn the_bottleneck_comes_first_and_fills_the_width() {
-    let sections = sections(&sample::dumbbell());
+    let sections = sections(&fixtures::dumbbell());
     let queues = &sections[0];
     assert_eq!(queues.figures[0].title, "s1:3 towards s2 (bottleneck)");
     assert_eq!(queues.figures[0].layout, Layout::Full);
@@ -20,20 +20,20 @@ fn the_bottleneck_comes_first_and_fills_the_width() {
 
 #[test]
 fn a_short_burst_is_shown_closer_and_a_busy_queue_is_not() {
-    let burst = &sections(&sample::dumbbell())[0].figures[1];
+    let burst = &sections(&fixtures::dumbbell())[0].figures[1];
     assert_eq!(burst.file, "queue-s1-3-closer");
     let chart = burst.picture.chart().unwrap();
     let x = &chart.x;
     assert!((250.0..301.0).contains(&x.low) && (380.0..600.0).contains(&x.high), "{x:?}");
     assert!(chart.lines.iter().all(|line| line.points.len() > 50));
-    let sections = sections(&sample::workload());
+    let sections = sections(&fixtures::workload());
     let busy = sections.iter().find(|section| section.title == "Queue length").unwrap();
     assert!(busy.figures.iter().all(|figure| !figure.file.ends_with("closer")));
 }
 
 #[test]
 fn a_scheme_has_the_same_colour_everywhere() {
-    let results = sample::workload();
+    let results = fixtures::workload();
     for figure in sections(&results).iter().flat_map(|s| &s.figures) {
         for line in figure.picture.chart().map_or(&[][..], |chart| &chart.lines) {
             let by_name = results.order.iter().position(|label| *label == line.name);
@@ -45,7 +45,7 @@ fn a_scheme_has_the_same_colour_everywhere() {
 
 #[test]
 fn files_have_distinct_names() {
-    for results in [sample::dumbbell(), sample::workload()] {
+    for results in [fixtures::dumbbell(), fixtures::workload()] {
         let mut files: Vec<String> =
             sections(&results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect();
         let all = files.len();
@@ -58,7 +58,7 @@ fn files_have_distinct_names() {
 #[test]
 fn a_later_start_is_marked_and_many_are_not() {
     let marks = |results: &Results| sections(results)[0].figures[0].picture.chart().unwrap().marks.len();
-    let mut results = sample::dumbbell();
+    let mut results = fixtures::dumbbell();
     assert_eq!(marks(&results), 1);
     let trace = results.traces.get_mut("fncc").unwrap();
     for i in 0..10 {
@@ -71,7 +71,7 @@ fn a_later_start_is_marked_and_many_are_not() {
 
 #[test]
 fn a_policy_that_was_set_is_marked() {
-    let mut results = sample::dumbbell();
+    let mut results = fixtures::dumbbell();
     let set = PolicySetSummary { at_us: 600.0, change: "eta=0.9".into(), ..PolicySetSummary::default() };
     let policy = PolicySummary { sets: vec![set], ..PolicySummary::default() };
     for scheme in results.summary.schemes.values_mut() {
@@ -87,7 +87,7 @@ fn flows_of_one_size_have_no_line_by_size() {
     let files = |results: &Results| -> Vec<String> {
         sections(results).into_iter().flat_map(|s| s.figures).map(|f| f.file).collect()
     };
-    let mut results = sample::workload();
+    let mut results = fixtures::workload();
     assert!(files(&results).contains(&"slowdown-p99".to_owned()));
     for bucket in results.summary.schemes.values_mut().flat_map(|s| &mut s.fct.by_size) {
         bucket.upto_bytes = 200_000;
@@ -98,7 +98,7 @@ fn flows_of_one_size_have_no_line_by_size() {
 
 #[test]
 fn nothing_observed_draws_nothing() {
-    let mut results = sample::dumbbell();
+    let mut results = fixtures::dumbbell();
     for trace in results.traces.values_mut() {
         *trace = SchemeTrace::default();
     }
@@ -117,7 +117,7 @@ fn chart_of(results: &Results, file: &str) -> Chart {
 
 #[test]
 fn the_tail_of_the_queue_is_on_logarithmic_axes() {
-    let chart = chart_of(&sample::dumbbell(), "queue-s1-3-tail");
+    let chart = chart_of(&fixtures::dumbbell(), "queue-s1-3-tail");
     assert_eq!((chart.x.scale, chart.y.scale), (Scale::Log, Scale::Log));
     for line in &chart.lines {
         assert!(line.points.windows(2).all(|p| p[0].0 <= p[1].0 && p[0].1 >= p[1].1), "{}", line.name);
@@ -128,22 +128,22 @@ fn the_tail_of_the_queue_is_on_logarithmic_axes() {
 
 #[test]
 fn the_distribution_of_slowdowns_fills_its_axis_in_steps() {
-    let mut results = sample::workload();
+    let mut results = fixtures::workload();
     for flow in results.traces.values_mut().flat_map(|trace| &mut trace.flows) {
-        flow.fct = flow.ideal.map(|ideal| ideal * (10 + u64::from(flow.nth)) + flow.fct.unwrap() / 20);
+        flow.fct = flow.ideal.map(|ideal| ideal * (10 + u64::from(flow.ordinal)) + flow.fct.unwrap() / 20);
     }
     let chart = chart_of(&results, "slowdown-cdf");
     for line in &chart.lines {
         let steps = line.points.windows(2).all(|p| p[0].0 == p[1].0 || p[0].1 == p[1].1);
         assert!(steps, "{} slopes", line.name);
     }
-    let least = chart.lines.iter().map(|line| chart.x.place(line.points[0].0)).fold(1.0, f64::min);
-    assert!(least < 0.1, "the first step is at {least} of the axis");
+    let min = chart.lines.iter().map(|line| chart.x.place(line.points[0].0)).fold(1.0, f64::min);
+    assert!(min < 0.1, "the first step is at {min} of the axis");
 }
 
 #[test]
 fn many_flows_are_a_median_a_band_and_extremes() {
-    let mut results = sample::dumbbell_of(4);
+    let mut results = fixtures::dumbbell_of(4);
     let trace = results.traces.get_mut("fncc").unwrap();
     trace.rates = (0..11)
         .map(|i| {
@@ -163,8 +163,8 @@ fn many_flows_are_a_median_a_band_and_extremes() {
 
 #[test]
 fn an_event_of_one_run_is_marked_only_where_that_run_is_drawn() {
-    let mut results = sample::dumbbell();
-    let looks = ["a", "b"].map(|run| Look { run: Some(run.into()), ..Look::default() });
+    let mut results = fixtures::dumbbell();
+    let looks = ["a", "b"].map(|run| LineStyle { run: Some(run.into()), ..LineStyle::default() });
     let trace = results.traces.get_mut("fncc").unwrap();
     trace.flows.iter_mut().for_each(|flow| flow.start = Time::ZERO);
     trace.ports.retain(|port| port.port == "s1:3");

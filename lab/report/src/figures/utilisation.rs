@@ -1,7 +1,7 @@
 //! Utilisation of the bottleneck over time.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis, line, observed_ports, series};
-use crate::chart::{Axis, Chart, Names};
+use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 use crate::metrics::port_name;
 use crate::names::file_name;
@@ -18,7 +18,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     let mut window = Time::ZERO;
     let mut lines = Vec::new();
     for s in schemes {
-        let Some(values) = series(s, &port).map(|p| carried(&p.utilisation)) else { continue };
+        let Some(values) = series(s, &port).map(|p| carry_over_utilisation(&p.utilisation)) else { continue };
         let each = values.len().div_ceil(WINDOWS).max(1);
         window = s.trace.interval * each as u64;
         let points = values.chunks(each).enumerate().map(|(i, chunk)| {
@@ -37,7 +37,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
         y: Axis::exactly("utilisation (%)", 0.0, FULL),
         lines,
         marks: time.marks(schemes.iter().filter(|s| series(s, &port).is_some())),
-        names: Names::Legend,
+        names: LegendPlacement::Legend,
     };
     let figure = Figure {
         file: format!("utilisation-{}", file_name(&port)),
@@ -52,7 +52,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
 
 /// Returns the share of each sample that a link was busy. A frame counts in whole in the sample in which it begins, which
 /// may then have more than its link can carry: the excess belongs to the next.
-pub fn carried(samples: &[f64]) -> Vec<f64> {
+pub fn carry_over_utilisation(samples: &[f64]) -> Vec<f64> {
     let mut excess = 0.0;
     let busy = |&sample: &f64| {
         let all = sample + excess;
@@ -68,7 +68,7 @@ mod tests {
 
     #[test]
     fn a_frame_that_outlasts_its_sample_counts_in_the_next() {
-        assert_eq!(carried(&[0.5, 1.25, 0.5, 0.0]), [0.5, 1.0, 0.75, 0.0]);
-        assert_eq!(carried(&[2.5, 0.0, 0.0]), [1.0, 1.0, 0.5]);
+        assert_eq!(carry_over_utilisation(&[0.5, 1.25, 0.5, 0.0]), [0.5, 1.0, 0.75, 0.0]);
+        assert_eq!(carry_over_utilisation(&[2.5, 0.0, 0.0]), [1.0, 1.0, 0.5]);
     }
 }

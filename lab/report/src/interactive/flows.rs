@@ -8,9 +8,9 @@ use serde_json::json;
 use weir_experiment::results::{FlowRecord, Results};
 
 /// The most flows that the page has; the table of flows has all.
-const MOST: usize = 5000;
+const MAX_FLOWS: usize = 5000;
 /// The most rows that are there without a script.
-const MOST_ROWS: usize = 50;
+const MAX_ROWS: usize = 50;
 /// Column heads, with units and whether they are numbers.
 const COLUMNS: [(&str, &str, bool); 7] = [
     ("flow", "", false),
@@ -66,13 +66,13 @@ pub fn section(results: &Results) -> Markup {
         (_, slowdown) => slowdown.unwrap_or(0.0),
     };
     rows.sort_by(|a, b| slowness(b).total_cmp(&slowness(a)));
-    rows.truncate(MOST);
+    rows.truncate(MAX_FLOWS);
     let data = json!({
         "numbers": COLUMNS.map(|column| column.2),
         "rows": rows.iter().map(Row::values).collect::<Vec<_>>(),
         "rates": rows.iter().map(|row| u8::from(row.has_rate)).collect::<Vec<_>>(),
         "charts": results.order.iter().map(|scheme| (scheme.clone(), format!("rates-{}", file_name(scheme)))).collect::<std::collections::BTreeMap<_, _>>(),
-        "shown": MOST_ROWS,
+        "shown": MAX_ROWS,
     });
     html! {
         @if !rows.is_empty() {
@@ -88,11 +88,11 @@ pub fn section(results: &Results) -> Markup {
                             thead { tr { @for (name, unit, _) in COLUMNS {
                                 th scope="col" { (name) @if !unit.is_empty() { " " span.unit { (unit) } } }
                             } } }
-                            tbody { @for row in rows.iter().take(MOST_ROWS) { tr { @for value in row.values() { td { (text(&value)) } } } } }
+                            tbody { @for row in rows.iter().take(MAX_ROWS) { tr { @for value in row.values() { td { (text(&value)) } } } } }
                         }
                     }
-                    @if rows.len() > MOST_ROWS {
-                        p.note.more { "The first " (MOST_ROWS) "; the run's table of flows has all." }
+                    @if rows.len() > MAX_ROWS {
+                        p.note.more { "The first " (MAX_ROWS) "; the run's table of flows has all." }
                     }
                     (json(&data))
                 }

@@ -1,11 +1,11 @@
 //! From the runs of an experiment to the lines of a table: what a paper says beside what came of them.
 
 use super::list::Planned;
-use crate::paper;
-use crate::sweep::measure::Measure;
-use crate::sweep::pool::Outcome;
+use crate::paper_value;
+use crate::sweep::measure::MetricColumn;
+use crate::sweep::pool::RunResult;
 use crate::sweep::stats::Estimate;
-use crate::sweep::table::Findings;
+use crate::sweep::table::SweepResults;
 
 /// A paper's number beside ours.
 #[derive(Clone, Debug, PartialEq, Eq)]
@@ -33,7 +33,7 @@ pub struct Means {
 }
 
 /// Returns the lines for an experiment's numbers; `outcomes` are parallel to its tasks.
-pub fn claims(planned: &Planned, outcomes: &[Outcome]) -> Vec<Claim> {
+pub fn claims(planned: &Planned, outcomes: &[RunResult]) -> Vec<Claim> {
     let mut points: Vec<Vec<String>> = Vec::new();
     for cell in planned.grid.cells() {
         let point = planned.grid.point(&cell);
@@ -56,7 +56,7 @@ pub fn claims(planned: &Planned, outcomes: &[Outcome]) -> Vec<Claim> {
             };
             let of_point = planned.grid.cells().into_iter().zip(outcomes);
             let of_point = of_point.filter(|(cell, _)| planned.grid.point(cell) == *point);
-            let runs: Vec<&Outcome> = of_point.map(|(_, outcome)| outcome).collect();
+            let runs: Vec<&RunResult> = of_point.map(|(_, outcome)| outcome).collect();
             let (command, reason) = (planned.command(), note.reason.clone().unwrap_or_default());
             lines.push(Claim { what, paper, ours: ours(formula, &runs), command, reason });
         }
@@ -64,17 +64,17 @@ pub fn claims(planned: &Planned, outcomes: &[Outcome]) -> Vec<Claim> {
     lines
 }
 
-fn ours(formula: &str, runs: &[&Outcome]) -> Option<String> {
+fn ours(formula: &str, runs: &[&RunResult]) -> Option<String> {
     let done: Vec<_> = runs.iter().map(|run| run.summary.as_ref()).collect::<Option<_>>()?;
     if done.is_empty() {
         return None;
     }
-    let values: Vec<f64> = done.iter().filter_map(|summary| paper::value(formula, summary)).collect();
+    let values: Vec<f64> = done.iter().filter_map(|summary| paper_value::value(formula, summary)).collect();
     let Some(Estimate { mean, half, .. }) = Estimate::of(&values) else { return Some("none".to_owned()) };
-    let mean = paper::text(formula, mean);
+    let mean = paper_value::text(formula, mean);
     Some(match half {
         // `-12.3 % ± 1.0 %` needs no second sign.
-        Some(half) => format!("{mean} ± {}", paper::text(formula, half).trim_start_matches('+')),
+        Some(half) => format!("{mean} ± {}", paper_value::text(formula, half).trim_start_matches('+')),
         None => mean,
     })
 }
@@ -84,17 +84,17 @@ fn ours(formula: &str, runs: &[&Outcome]) -> Option<String> {
 /// # Errors
 ///
 /// A column names no value of the summary.
-pub fn means(planned: &Planned, outcomes: &[Outcome]) -> Result<Option<Means>, String> {
+pub fn means(planned: &Planned, outcomes: &[RunResult]) -> Result<Option<Means>, String> {
     let all = outcomes.iter().all(|outcome| outcome.summary.is_some());
     let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));
     let (true, false, Some((summary, order))) = (all, planned.entry.columns.is_empty(), first) else {
         return Ok(None);
     };
-    let measures = planned.entry.columns.iter().map(|column| Measure::parse(column, summary, order));
+    let measures = planned.entry.columns.iter().map(|column| MetricColumn::parse(column, summary, order));
     let measures = measures
         .collect::<Result<Vec<_>, _>>()
-        .map_err(|why| format!("{}: {why}", planned.file.display()))?;
-    let findings = Findings::new(&planned.grid, outcomes, measures);
+        .map_err(|reason| format!("{}: {reason}", planned.file.display()))?;
+    let findings = SweepResults::new(&planned.grid, outcomes, measures);
     let mut head: Vec<String> =
         findings.keys().into_iter().map(|key| key.rsplit('.').next().unwrap_or(key).to_owned()).collect();
     head.push("scheme".to_owned());
@@ -106,7 +106,12 @@ pub fn means(planned: &Planned, outcomes: &[Outcome]) -> Result<Option<Means>, S
         let values = findings.measures.iter().zip(&row.estimates);
         let values =
             values.map(|(measure, value)| value.as_ref().map_or("-".to_owned(), |value| measure.text(value)));
-        row.point.iter().cloned().chain([Findings::subject(&row.subject).to_owned()]).chain(values).collect()
+        row.point
+            .iter()
+            .cloned()
+            .chain([SweepResults::subject(&row.subject).to_owned()])
+            .chain(values)
+            .collect()
     });
     Ok(Some(Means { command: planned.command(), head, rows: rows.collect() }))
 }

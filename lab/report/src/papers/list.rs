@@ -1,9 +1,9 @@
 //! `docs/results.yaml`: what `weir results` runs, and into which tables it goes.
 
-use crate::kit::Kit;
-use crate::paper::PaperValue;
+use crate::extensions::Extensions;
+use crate::paper_value::PaperValue;
 use crate::sweep::grid::Grid;
-use crate::sweep::pool::Task;
+use crate::sweep::pool::RunTask;
 use serde::{Deserialize, Deserializer};
 use std::collections::BTreeSet;
 use std::fs;
@@ -54,17 +54,17 @@ pub struct Entry {
 pub enum Quick {
     /// The same.
     #[default]
-    Same,
+    Full,
     /// Leaves it out.
-    No,
+    Skip,
     /// Runs less of it.
-    Less(Less),
+    Reduced(QuickOverrides),
 }
 
 /// Keys and values of the quick form; absent: the same.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
-pub struct Less {
+pub struct QuickOverrides {
     /// Instead of `over`.
     #[serde(default)]
     pub over: Option<Vec<String>>,
@@ -79,12 +79,12 @@ impl<'de> Deserialize<'de> for Quick {
         #[serde(untagged)]
         enum Form {
             Whether(bool),
-            Less(Less),
+            Less(QuickOverrides),
         }
         Ok(match Form::deserialize(from)? {
-            Form::Whether(true) => Quick::Same,
-            Form::Whether(false) => Quick::No,
-            Form::Less(less) => Quick::Less(less),
+            Form::Whether(true) => Quick::Full,
+            Form::Whether(false) => Quick::Skip,
+            Form::Less(less) => Quick::Reduced(less),
         })
     }
 }
@@ -102,7 +102,7 @@ pub struct Planned {
     /// The numbers that the papers print for it.
     pub notes: Vec<PaperValue>,
     /// Its runs, one for each cell of the grid; none if it is left out.
-    pub tasks: Vec<Task>,
+    pub tasks: Vec<RunTask>,
 }
 
 impl Planned {
@@ -128,13 +128,13 @@ impl Planned {
 ///
 /// The list, an experiment or an id is invalid, or a file cannot be read.
 pub fn plan(
-    kit: &Kit,
+    kit: &Extensions,
     list: &Path,
-    folder: &Path,
+    dir: &Path,
     quick: bool,
     out: &Path,
 ) -> Result<Vec<(Section, Vec<Planned>)>, Error> {
-    let wrong = |why: String| Error::Input(format!("{}: {why}", list.display()));
+    let wrong = |reason: String| Error::Input(format!("{}: {reason}", list.display()));
     let text = fs::read_to_string(list).map_err(|error| wrong(error.to_string()))?;
     let mut sections: Vec<Section> = serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let mut ids = BTreeSet::new();
@@ -142,8 +142,7 @@ pub fn plan(
         return Err(wrong(format!("the id {} is there twice, give it another", twice.id)));
     }
     sections.extend(
-        others(&sections, folder, kit)
-            .map_err(|error| Error::Input(format!("{}: {error}", folder.display())))?,
+        others(&sections, dir, kit).map_err(|error| Error::Input(format!("{}: {error}", dir.display())))?,
     );
     let mut names = BTreeSet::new();
     sections
@@ -154,7 +153,7 @@ pub fn plan(
                 while !names.insert(name.clone()) {
                     name.push('+');
                 }
-                plan_entry(kit, entry, quick, folder, out, name)
+                plan_entry(kit, entry, quick, dir, out, name)
             });
             let planned = planned.collect::<Result<Vec<_>, _>>()?;
             Ok((section, planned))
@@ -163,50 +162,51 @@ pub fn plan(
 }
 
 /// Experiments with numbers to compare that nobody listed.
-fn others(sections: &[Section], folder: &Path, kit: &Kit) -> std::io::Result<Option<Section>> {
+fn others(sections: &[Section], dir: &Path, kit: &Extensions) -> std::io::Result<Option<Section>> {
     let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
-    let mut files: Vec<String> = fs::read_dir(folder)?
+    let mut files: Vec<String> = fs::read_dir(dir)?
         .filter_map(|entry| entry.ok()?.file_name().into_string().ok())
         .filter(|name| name.ends_with(".yaml") && !listed.contains(name.as_str()))
         .collect();
     files.sort();
     // One that cannot be read is found out by `weir run --check experiments/*.yaml`.
     let tells = |name: &String| {
-        let experiment = Experiment::load_with(&kit.catalogue, &folder.join(name), &[], None);
+        let experiment = Experiment::load_with(&kit.catalogue, &dir.join(name), &[], None);
         experiment.is_ok_and(|it| it.spec.paper.iter().any(|note| note.ours.is_some()))
     };
-    let entry = |file: String| Entry { file, quick: Quick::No, ..Entry::default() };
+    let entry = |file: String| Entry { file, quick: Quick::Skip, ..Entry::default() };
     let runs: Vec<Entry> = files.into_iter().filter(tells).map(entry).collect();
     let section = Section { id: OTHERS.to_owned(), title: "Others".to_owned(), runs };
     Ok((!section.runs.is_empty()).then_some(section))
 }
 
 fn plan_entry(
-    kit: &Kit,
+    kit: &Extensions,
     entry: &Entry,
     quick: bool,
-    folder: &Path,
+    dir: &Path,
     out: &Path,
     name: String,
 ) -> Result<Planned, Error> {
     let mut entry = entry.clone();
     let mut left_out = false;
     match (quick, entry.quick.clone()) {
-        (true, Quick::No) => left_out = true,
-        (true, Quick::Less(less)) => {
+        (true, Quick::Skip) => left_out = true,
+        (true, Quick::Reduced(less)) => {
             entry.over = less.over.unwrap_or(entry.over);
             entry.set.extend(less.set);
         }
         _ => {}
     }
-    let file = folder.join(&entry.file);
+    let file = dir.join(&entry.file);
     let experiment = Experiment::load_with(&kit.catalogue, &file, &entry.set, None).map_err(Error::input)?;
     if entry.over.is_empty() {
         entry.over = experiment.spec.sweep.clone().unwrap_or_default().over;
     }
-    let grid = Grid::parse(&entry.over).map_err(|why| Error::Input(format!("{}: {why}", file.display())))?;
+    let grid =
+        Grid::parse(&entry.over).map_err(|reason| Error::Input(format!("{}: {reason}", file.display())))?;
     let cells = grid.cells();
-    let task = |cell| Task {
+    let task = |cell| RunTask {
         kit: kit.clone(),
         file: file.clone(),
         set: entry.set.iter().cloned().chain(grid.overrides(cell)).collect(),
@@ -230,8 +230,9 @@ mod tests {
     #[test]
     fn the_list_is_sound_in_both_forms() {
         for quick in [false, true] {
-            let plan = plan(&Kit::default(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
-                .unwrap_or_else(|why| panic!("{why:?}"));
+            let plan =
+                plan(&Extensions::default(), Path::new(LIST), Path::new(FOLDER), quick, Path::new("out"))
+                    .unwrap_or_else(|reason| panic!("{reason:?}"));
             let dirs: Vec<&PathBuf> =
                 plan.iter().flat_map(|(_, p)| p).flat_map(|p| &p.tasks).map(|t| &t.dir).collect();
             let different: BTreeSet<&&PathBuf> = dirs.iter().collect();
@@ -251,15 +252,17 @@ mod tests {
         let list = dir.path().join("list");
         fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, over: ['seed=1..2'], quick: {over: ['seed=1']}}]}\n").unwrap();
         let files = |quick| -> Vec<(String, usize)> {
-            let plan = plan(&Kit::default(), &list, dir.path(), quick, Path::new("out")).unwrap();
+            let plan = plan(&Extensions::default(), &list, dir.path(), quick, Path::new("out")).unwrap();
             plan.iter().flat_map(|(_, p)| p).map(|p| (p.entry.file.clone(), p.tasks.len())).collect()
         };
         assert_eq!(files(false), [("plain.yaml".to_owned(), 2), ("printed.yaml".to_owned(), 1)]);
         assert_eq!(files(true), [("plain.yaml".to_owned(), 1), ("printed.yaml".to_owned(), 0)]);
         fs::write(&list, "- {id: a, title: A, runs: [{file: plain.yaml, wobble: 1}]}\n").unwrap();
-        let Err(Error::Input(why)) = plan(&Kit::default(), &list, dir.path(), false, Path::new("out")) else {
+        let Err(Error::Input(reason)) =
+            plan(&Extensions::default(), &list, dir.path(), false, Path::new("out"))
+        else {
             panic!("a wrong key")
         };
-        assert!(why.contains("wobble"), "{why}");
+        assert!(reason.contains("wobble"), "{reason}");
     }
 }

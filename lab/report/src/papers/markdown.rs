@@ -9,12 +9,12 @@ const OPEN: &str = "not run yet";
 
 /// The old content of a section; lines without new results stay.
 #[derive(Clone, Copy, Debug, Default)]
-pub struct Old<'a>(&'a str);
+pub struct ExistingSection<'a>(&'a str);
 
-impl<'a> Old<'a> {
+impl<'a> ExistingSection<'a> {
     /// Returns the section's content in `document`, or nothing.
-    pub fn find(document: &'a str, id: &str) -> Old<'a> {
-        Old(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
+    pub fn find(document: &'a str, id: &str) -> ExistingSection<'a> {
+        ExistingSection(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
     }
 
     /// Returns the table row of this claim.
@@ -35,7 +35,7 @@ fn means_mark(name: &str) -> String {
 }
 
 /// Results of an entry: its name, its claims, and its table if it asks for one.
-pub struct Known {
+pub struct EntryResults {
     /// The entry's name: a section may have several entries of one file.
     pub name: String,
     /// Lines.
@@ -47,7 +47,7 @@ pub struct Known {
 }
 
 /// Returns a section's content.
-pub fn content(known: &[Known], old: Old<'_>) -> String {
+pub fn content(known: &[EntryResults], old: ExistingSection<'_>) -> String {
     let mut text = String::new();
     let claims: Vec<&Claim> = known.iter().flat_map(|known| &known.claims).collect();
     if !claims.is_empty() {
@@ -143,20 +143,21 @@ mod tests {
         }
     }
 
-    fn known(claims: Vec<Claim>, mean: Option<&str>) -> Vec<Known> {
+    fn known(claims: Vec<Claim>, mean: Option<&str>) -> Vec<EntryResults> {
         let means = mean.map(|mean| Means {
             command: "weir sweep x.yaml".into(),
             head: vec!["scheme".into(), "queue".into()],
             rows: vec![vec!["fncc".into(), mean.into()]],
         });
-        vec![Known { name: "x".into(), claims, means, wants_means: true }]
+        vec![EntryResults { name: "x".into(), claims, means, wants_means: true }]
     }
 
     #[test]
     fn prose_stays_and_tables_change() {
         let document =
             "# Results\n\nBefore.\n\n<!-- results:begin a -->\nold\n<!-- results:end -->\n\nAfter.\n";
-        let text = content(&known(vec![claim("queue", Some("2"))], Some("7")), Old::find(document, "a"));
+        let text =
+            content(&known(vec![claim("queue", Some("2"))], Some("7")), ExistingSection::find(document, "a"));
         let new = put(document, "a", "A", &text).unwrap();
         assert!(
             new.starts_with("# Results\n\nBefore.\n")
@@ -174,13 +175,14 @@ mod tests {
     /// Runs of one file with other loads; a second, interrupted command has only one of them.
     #[test]
     fn tables_of_one_file_are_not_taken_for_each_other() {
-        let named = |name: &str, mean| Known { name: name.into(), ..known(Vec::new(), mean).remove(0) };
+        let named =
+            |name: &str, mean| EntryResults { name: name.into(), ..known(Vec::new(), mean).remove(0) };
         let tables = |light, heavy| [named("x", light), named("x+", heavy)];
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
-        let both = content(&tables(Some("2"), Some("7")), Old::find(empty, "a"));
+        let both = content(&tables(Some("2"), Some("7")), ExistingSection::find(empty, "a"));
         let document = put(empty, "a", "A", &both).unwrap();
-        assert_eq!(content(&tables(None, None), Old::find(&document, "a")), both);
-        let heavy = content(&tables(None, Some("8")), Old::find(&document, "a"));
+        assert_eq!(content(&tables(None, None), ExistingSection::find(&document, "a")), both);
+        let heavy = content(&tables(None, Some("8")), ExistingSection::find(&document, "a"));
         assert_eq!(heavy, both.replace("| fncc | 7 |", "| fncc | 8 |"));
     }
 
@@ -189,13 +191,13 @@ mod tests {
         let empty = "<!-- results:begin a -->\n<!-- results:end -->\n";
         let first = content(
             &known(vec![claim("queue", Some("2")), claim("rate", None)], Some("7")),
-            Old::find(empty, "a"),
+            ExistingSection::find(empty, "a"),
         );
         assert!(first.contains("| rate | 1 (Fig. 1) | not run yet |"));
         let document = put(empty, "a", "A", &first).unwrap();
         let second = content(
             &known(vec![claim("queue", None), claim("rate", Some("3"))], None),
-            Old::find(&document, "a"),
+            ExistingSection::find(&document, "a"),
         );
         assert!(
             second.contains("| queue | 1 (Fig. 1) | 2 |") && second.contains("| rate | 1 (Fig. 1) | 3 |")
@@ -203,7 +205,10 @@ mod tests {
         assert!(second.contains("| fncc | 7 |"), "{second}");
         let document = put(&document, "a", "A", &second).unwrap();
         assert_eq!(
-            content(&known(vec![claim("queue", None), claim("rate", None)], None), Old::find(&document, "a")),
+            content(
+                &known(vec![claim("queue", None), claim("rate", None)], None),
+                ExistingSection::find(&document, "a")
+            ),
             second
         );
     }

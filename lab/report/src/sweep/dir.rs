@@ -1,6 +1,6 @@
 //! The directory of a sweep: its tables, and a run directory for each cell.
 
-use crate::dir::{self, DirError, PARTIAL, RunDir};
+use crate::dir::{self, DirError, PARTIAL_SUFFIX, RunDir};
 use crate::lock::LOCK;
 use std::path::Path;
 
@@ -21,10 +21,10 @@ pub const SLURM: &str = "slurm";
 /// An entry was not, or the directory cannot be read.
 pub fn check(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)? {
-        let run = name.strip_suffix(PARTIAL).unwrap_or(&name);
+        let run = name.strip_suffix(PARTIAL_SUFFIX).unwrap_or(&name);
         let is_ours = is_file_of_a_sweep(&name) || name == SLURM || RunDir::at(&dir.join(run)).is_ok();
         if !is_ours {
-            return Err(DirError::Foreign { dir: dir.to_owned(), entry: name, what: "sweep" });
+            return Err(DirError::ForeignFile { dir: dir.to_owned(), entry: name, what: "sweep" });
         }
     }
     Ok(())
@@ -57,13 +57,13 @@ mod tests {
             fs::write(dir.join(file), "").unwrap();
         }
         check(&dir).unwrap();
-        for (file, folder) in [("thesis.tex", ""), (".bashrc", ""), ("main.c", "src")] {
-            let folder = dir.join(folder);
-            fs::create_dir_all(&folder).unwrap();
-            fs::write(folder.join(file), "years of work").unwrap();
+        for (file, subdir) in [("thesis.tex", ""), (".bashrc", ""), ("main.c", "src")] {
+            let dir = dir.join(subdir);
+            fs::create_dir_all(&dir).unwrap();
+            fs::write(dir.join(file), "years of work").unwrap();
             let told = check(&dir).unwrap_err().to_string();
             assert!(told.contains("no sweep wrote"), "{told}");
-            fs::remove_file(folder.join(file)).unwrap();
+            fs::remove_file(dir.join(file)).unwrap();
         }
         assert!(matches!(check(&dir.join(TABLE)), Err(DirError::NotADirectory { .. })));
     }

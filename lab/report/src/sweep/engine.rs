@@ -1,24 +1,24 @@
 //! Engines that execute the runs of a sweep: the cores of this machine ([`Pool`](super::pool::Pool)), or other
 //! machines.
 
-use super::pool::{Outcome, Task};
-use crate::Run;
-use crate::manifest::Damage;
+use super::pool::{RunResult, RunTask};
+use crate::RunDescription;
+use crate::manifest::IntegrityError;
 use weir_experiment::backend::Error;
 use weir_experiment::results::Summary;
 
 /// A run that is to be done.
 #[derive(Clone, Copy, Debug)]
-pub struct Open<'a> {
+pub struct PendingRun<'a> {
     /// Its number in the sweep, from 0.
     pub number: usize,
     /// The experiment and the directory.
-    pub task: &'a Task,
+    pub task: &'a RunTask,
     /// Description of it.
-    pub run: &'a Run,
+    pub run: &'a RunDescription,
 }
 
-impl Open<'_> {
+impl PendingRun<'_> {
     /// Returns the results, if they are there, complete and of exactly this run.
     pub fn done(&self) -> Option<Summary> {
         self.task.done(self.run).ok().flatten()
@@ -33,7 +33,7 @@ impl Open<'_> {
         let dir = self.task.dir.file_name().unwrap_or_default().to_string_lossy();
         match (self.done(), failure) {
             (Some(summary), _) => Ok(Some(summary)),
-            (None, Some(why)) => Err(Error::Work(format!("{dir}: {why}"))),
+            (None, Some(reason)) => Err(Error::Work(format!("{dir}: {reason}"))),
             (None, None) => Err(Error::Work(format!(
                 "{dir}: it ended without the results of this experiment; does it run the same version of Weir there?"
             ))),
@@ -51,7 +51,7 @@ pub trait Engine {
     /// # Errors
     ///
     /// If none of them could begin.
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error>;
+    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error>;
 }
 
 /// Has `engine` do all tasks that are not done, or all of them if `fresh`, and returns the outcome of each, in their
@@ -62,13 +62,13 @@ pub trait Engine {
 /// If no run could begin.
 pub fn run(
     engine: &dyn Engine,
-    tasks: &[Task],
-    mut outcomes: Vec<Outcome>,
+    tasks: &[RunTask],
+    mut outcomes: Vec<RunResult>,
     fresh: bool,
     warn: fn(&str),
-) -> Result<Vec<Outcome>, Error> {
+) -> Result<Vec<RunResult>, Error> {
     if !fresh {
-        look(tasks, &mut outcomes, warn);
+        mark_completed(tasks, &mut outcomes, warn);
     }
     let open = open(tasks, &outcomes);
     let numbers: Vec<usize> = open.iter().map(|open| open.number).collect();
@@ -83,19 +83,19 @@ pub fn run(
 }
 
 /// Notes which tasks were done before.
-pub fn look(tasks: &[Task], outcomes: &mut [Outcome], warn: fn(&str)) {
+pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&str)) {
     for (task, outcome) in tasks.iter().zip(outcomes) {
-        outcome.summary = task.done(&outcome.run).unwrap_or_else(|Damage { file, why }| {
+        outcome.summary = task.done(&outcome.run).unwrap_or_else(|IntegrityError { file, reason: why }| {
             warn(&format!("{} {why}; this run is done again", file.display()));
             None
         });
-        outcome.kept = outcome.summary.is_some();
+        outcome.cached = outcome.summary.is_some();
     }
 }
 
 /// Returns the tasks that are not done.
-pub fn open<'a>(tasks: &'a [Task], outcomes: &'a [Outcome]) -> Vec<Open<'a>> {
+pub fn open<'a>(tasks: &'a [RunTask], outcomes: &'a [RunResult]) -> Vec<PendingRun<'a>> {
     let all = tasks.iter().zip(outcomes).enumerate();
     let open = all.filter(|(_, (_, outcome))| outcome.summary.is_none());
-    open.map(|(number, (task, outcome))| Open { number, task, run: &outcome.run }).collect()
+    open.map(|(number, (task, outcome))| PendingRun { number, task, run: &outcome.run }).collect()
 }

@@ -5,27 +5,27 @@ use sha2::{Digest, Sha256};
 use weir_units::Time;
 
 /// Between keys that change together, and their values: `a+b=1+10,2+20`.
-const TOGETHER: char = '+';
+const JOINT_SEPARATOR: char = '+';
 /// The axis whose values are means over, not compared.
 pub const SEED: &str = "seed";
 /// Before the key of any other such axis: `~flows.0.start=0us,1us`.
-const MEAN: char = '~';
+const AVERAGED_PREFIX: char = '~';
 /// A sweep of more runs than this is a slip of the keyboard.
-const MOST_CELLS: usize = 100_000;
+const MAX_RUNS: usize = 100_000;
 
 /// A key of the experiment and the values it takes.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Axis {
+pub struct SweepAxis {
     /// As in `--set`, several of them with a plus between, or [`SEED`].
     pub key: String,
     /// In the order given.
     pub values: Vec<String>,
 }
 
-impl Axis {
+impl SweepAxis {
     /// Returns whether its values are compared, and not means over.
     fn is_compared(&self) -> bool {
-        self.key != SEED && !self.key.starts_with(MEAN)
+        self.key != SEED && !self.key.starts_with(AVERAGED_PREFIX)
     }
 
     /// Returns whether numbers are means over several values of it.
@@ -38,8 +38,8 @@ impl Axis {
     /// # Errors
     ///
     /// The text has no key or no values, an empty one, or an invalid range.
-    pub fn parse(text: &str) -> Result<Axis, String> {
-        let wrong = |why: &str| Err(format!("{text}: {why}, write it like load=0.2,0.4 or seed=1..5"));
+    pub fn parse(text: &str) -> Result<SweepAxis, String> {
+        let wrong = |reason: &str| Err(format!("{text}: {reason}, write it like load=0.2,0.4 or seed=1..5"));
         let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };
         let (key, list) = (key.trim(), list.trim());
         if key.is_empty() {
@@ -52,7 +52,7 @@ impl Axis {
                 continue;
             }
             match range(item) {
-                Some((first, last)) if first <= last && last - first < MOST_CELLS as u64 => {
+                Some((first, last)) if first <= last && last - first < MAX_RUNS as u64 => {
                     values.extend((first..=last).map(|n| n.to_string()));
                 }
                 Some(_) => return wrong(&format!("{item} is empty or endless")),
@@ -63,16 +63,18 @@ impl Axis {
         if key == SEED && values.iter().any(|value| value.parse::<u64>().is_err()) {
             return wrong("a seed is a whole number");
         }
-        let keys = key.split(TOGETHER).count();
-        if let Some(value) = values.iter().find(|value| keys > 1 && value.split(TOGETHER).count() != keys) {
-            return wrong(&format!("{value} is not {keys} values with {TOGETHER} between them"));
+        let keys = key.split(JOINT_SEPARATOR).count();
+        if let Some(value) =
+            values.iter().find(|value| keys > 1 && value.split(JOINT_SEPARATOR).count() != keys)
+        {
+            return wrong(&format!("{value} is not {keys} values with {JOINT_SEPARATOR} between them"));
         }
         for (i, value) in values.iter().enumerate() {
             if values[..i].contains(value) {
                 return wrong(&format!("{value} is there twice"));
             }
         }
-        Ok(Axis { key: key.to_owned(), values })
+        Ok(SweepAxis { key: key.to_owned(), values })
     }
 }
 
@@ -81,7 +83,7 @@ fn times(text: &str) -> Option<Vec<Time>> {
     let (range, count) = text.split_once('/')?;
     let (first, last) = range.split_once("..")?;
     let (first, last): (Time, Time) = (first.parse().ok()?, last.parse().ok()?);
-    let steps = count.parse::<u64>().ok().filter(|&n| n > 1 && n <= MOST_CELLS as u64)? - 1;
+    let steps = count.parse::<u64>().ok().filter(|&n| n > 1 && n <= MAX_RUNS as u64)? - 1;
     let distance = last.checked_sub(first)?.as_ps();
     let at = |step: u64| u128::from(distance) * u128::from(step) / u128::from(steps);
     Some((0..=steps).map(|step| first.saturating_add(Time::from_ps(at(step) as u64))).collect())
@@ -122,7 +124,7 @@ pub struct Cell {
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grid {
     /// In the order given.
-    pub axes: Vec<Axis>,
+    pub axes: Vec<SweepAxis>,
 }
 
 impl Grid {
@@ -130,11 +132,11 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// As [`Axis::parse`]; also if a key occurs twice or the grid has too many cells.
+    /// As [`SweepAxis::parse`]; also if a key occurs twice or the grid has too many cells.
     pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Grid, String> {
-        let mut axes: Vec<Axis> = Vec::new();
+        let mut axes: Vec<SweepAxis> = Vec::new();
         for text in texts {
-            let axis = Axis::parse(text.as_ref())?;
+            let axis = SweepAxis::parse(text.as_ref())?;
             if axes.iter().any(|other| other.key == axis.key) {
                 return Err(format!("{}: this key is there twice, give all its values at once", axis.key));
             }
@@ -142,8 +144,8 @@ impl Grid {
         }
         let cells = axes.iter().try_fold(1usize, |cells, axis| cells.checked_mul(axis.values.len()));
         match cells {
-            Some(cells) if cells <= MOST_CELLS => Ok(Grid { axes }),
-            _ => Err(format!("these are more than {MOST_CELLS} runs, give fewer values")),
+            Some(cells) if cells <= MAX_RUNS => Ok(Grid { axes }),
+            _ => Err(format!("these are more than {MAX_RUNS} runs, give fewer values")),
         }
     }
 
@@ -165,7 +167,7 @@ impl Grid {
     }
 
     /// Returns the axes that are compared, with their places.
-    pub fn compared(&self) -> impl Iterator<Item = (usize, &Axis)> {
+    pub fn compared(&self) -> impl Iterator<Item = (usize, &SweepAxis)> {
         self.axes.iter().enumerate().filter(|(_, axis)| axis.is_compared())
     }
 
@@ -177,10 +179,11 @@ impl Grid {
 
     /// Returns what a cell sets, as `--set` takes it.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
-        let set = |(place, axis): (usize, &Axis)| {
-            let keys: Vec<&str> = axis.key.trim_start_matches(MEAN).split(TOGETHER).collect();
+        let set = |(place, axis): (usize, &SweepAxis)| {
+            let keys: Vec<&str> =
+                axis.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
             // As many parts as keys: the value of a single key may hold a plus.
-            let values = cell.values[place].splitn(keys.len(), TOGETHER);
+            let values = cell.values[place].splitn(keys.len(), JOINT_SEPARATOR);
             keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
         self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
@@ -189,7 +192,7 @@ impl Grid {
     /// Returns the name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
     pub fn dir_name(&self, cell: &Cell) -> String {
         /// Longest file name that file systems accept, less a hash and suffixes.
-        const LONGEST: usize = 160;
+        const MAX_DIR_NAME_LEN: usize = 160;
         let mut pairs: Vec<String> = self.overrides(cell);
         pairs.sort();
         pairs.extend(self.seed(cell).map(|seed| format!("{SEED}={seed}")));
@@ -200,11 +203,11 @@ impl Grid {
         let parts: Vec<String> =
             pairs.iter().map(|pair| pair.split('=').map(file_name).collect::<Vec<_>>().join("=")).collect();
         let name = parts.join(",");
-        if name == exact && name.len() <= LONGEST && !name.starts_with('.') {
+        if name == exact && name.len() <= MAX_DIR_NAME_LEN && !name.starts_with('.') {
             return name;
         }
         let hash: String = Sha256::digest(&exact).iter().take(4).map(|byte| format!("{byte:02x}")).collect();
-        let short: String = name.trim_start_matches('.').chars().take(LONGEST).collect();
+        let short: String = name.trim_start_matches('.').chars().take(MAX_DIR_NAME_LEN).collect();
         format!("{short}-{hash}")
     }
 
@@ -224,13 +227,13 @@ mod tests {
 
     #[test]
     fn reads_lists_and_ranges() {
-        let axis = |text| Axis::parse(text).map(|axis| axis.values);
+        let axis = |text| SweepAxis::parse(text).map(|axis| axis.values);
         assert_eq!(axis("seed=1..3,7").unwrap(), ["1", "2", "3", "7"]);
         assert_eq!(axis("schemes=[fncc, hpcc],[dcqcn]").unwrap(), ["[fncc, hpcc]", "[dcqcn]"]);
         assert_eq!(axis("topology.rate = 100Gbps, 400Gbps").unwrap(), ["100Gbps", "400Gbps"]);
         for wrong in ["seed", "=1", "a=1,,2", "seed=x", "seed=5..1", "a=1,1"] {
-            let why = axis(wrong).unwrap_err();
-            assert!(why.starts_with(wrong) && why.contains("write it like"), "{why}");
+            let reason = axis(wrong).unwrap_err();
+            assert!(reason.starts_with(wrong) && reason.contains("write it like"), "{reason}");
         }
         assert!(Grid::parse(&["a=1", "a=2"]).unwrap_err().contains("twice"));
         assert!(Grid::parse(&["a=1..9999", "b=1..9999"]).unwrap_err().contains("fewer"));
@@ -253,8 +256,8 @@ mod tests {
         assert_eq!(cells.len(), 2);
         assert_eq!(grid.overrides(&cells[1]), ["a.load=4%", "b.load=6%", "c=1+2"]);
         assert_eq!(grid.point(&cells[1]), ["4%+6%", "1+2"]);
-        let why = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
-        assert!(why.contains("3 is not 2 values"), "{why}");
+        let reason = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
+        assert!(reason.contains("3 is not 2 values"), "{reason}");
     }
 
     #[test]
@@ -265,9 +268,11 @@ mod tests {
         assert_eq!(grid.overrides(&cells[4]), ["a=2", "flows.0.start=500ns"]);
         assert_eq!((grid.point(&cells[4]), grid.seed(&cells[4])), (vec!["2".to_owned()], None));
         assert_eq!(grid.dir_name(&cells[4]), "a=2,flows.0.start=500ns");
-        assert_eq!(grid.axes.iter().map(Axis::is_mean).collect::<Vec<_>>(), [false, true]);
+        assert_eq!(grid.axes.iter().map(SweepAxis::is_mean).collect::<Vec<_>>(), [false, true]);
         for wrong in ["t=0us..1us/1", "t=1us..0us/3"] {
-            assert!(Axis::parse(wrong).is_err() || Axis::parse(wrong).unwrap().values == [&wrong[2..]]);
+            assert!(
+                SweepAxis::parse(wrong).is_err() || SweepAxis::parse(wrong).unwrap().values == [&wrong[2..]]
+            );
         }
     }
 

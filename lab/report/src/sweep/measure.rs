@@ -2,48 +2,48 @@
 
 use super::stats::Estimate;
 use crate::metrics::{self, Metric};
-use crate::{format, paper};
+use crate::{format, paper_value};
 use std::collections::BTreeMap;
 use weir_experiment::results::{Results, Summary};
 
 /// A number that every run has once, or once for each scheme.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Measure {
+pub struct MetricColumn {
     /// Its heading.
     pub name: String,
-    place: Place,
+    place: MetricSource,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
-enum Place {
+enum MetricSource {
     /// A row of the report's summary.
     Row { row: &'static str, decimals: usize, unit: &'static str },
     /// A place in the summary of each scheme, or a formula with schemes in it.
     Formula(String),
 }
 
-impl Place {
-    fn row(row: &Metric) -> Place {
-        Place::Row { row: row.name, decimals: row.decimals, unit: row.unit }
+impl MetricSource {
+    fn row(row: &Metric) -> MetricSource {
+        MetricSource::Row { row: row.name, decimals: row.decimals, unit: row.unit }
     }
 }
 
 /// Owner of a number: a scheme, or the whole run.
 pub type Subject = Option<String>;
 
-impl Measure {
+impl MetricColumn {
     /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks`, `peak queue`, or one of these behind a heading and `=`;
     /// `first` is a run of the sweep.
     ///
     /// # Errors
     ///
     /// The summary of `first` has no such value.
-    pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<Measure, String> {
+    pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<MetricColumn, String> {
         let rows = metrics::metrics(&bare(first, order));
         let read = |name: &str, place: &str| {
             let row = rows.iter().find(|row| row.name == place);
-            let place = row.map_or_else(|| Place::Formula(place.to_owned()), Place::row);
-            let measure = Measure { name: name.to_owned(), place };
+            let place = row.map_or_else(|| MetricSource::Formula(place.to_owned()), MetricSource::row);
+            let measure = MetricColumn { name: name.to_owned(), place };
             (!measure.values(first, order).is_empty()).then_some(measure)
         };
         // A label may have a = in it, so the whole is tried first.
@@ -56,13 +56,13 @@ impl Measure {
     }
 
     /// Returns those of the report's summary that say something of these runs.
-    pub fn usual(runs: &[(&Summary, &[String])]) -> Vec<Measure> {
-        let mut list: Vec<Measure> = Vec::new();
+    pub fn default_columns(runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
+        let mut list: Vec<MetricColumn> = Vec::new();
         for (summary, order) in runs {
             for row in metrics::metrics(&bare(summary, order)) {
                 let says = row.values.iter().flatten().any(|value| *value != 0.0);
                 if says && !list.iter().any(|measure| measure.name == row.name) {
-                    list.push(Measure { name: row.name.to_owned(), place: Place::row(&row) });
+                    list.push(MetricColumn { name: row.name.to_owned(), place: MetricSource::row(&row) });
                 }
             }
         }
@@ -72,30 +72,33 @@ impl Measure {
     /// Returns its unit, if the number alone does not say it.
     pub fn unit(&self) -> &str {
         match &self.place {
-            Place::Row { unit, .. } => unit,
-            Place::Formula(place) if place.contains(" vs ") => "%",
-            Place::Formula(place) if place.contains(" / ") => "",
-            Place::Formula(place) if place.ends_with("_us") => "us",
-            Place::Formula(place) if place.ends_with("_bytes") => "bytes",
-            Place::Formula(_) => "",
+            MetricSource::Row { unit, .. } => unit,
+            MetricSource::Formula(place) if place.contains(" vs ") => "%",
+            MetricSource::Formula(place) if place.contains(" / ") => "",
+            MetricSource::Formula(place) if place.ends_with("_us") => "us",
+            MetricSource::Formula(place) if place.ends_with("_bytes") => "bytes",
+            MetricSource::Formula(_) => "",
         }
     }
 
     /// Returns its values in one run.
     pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
         match &self.place {
-            Place::Row { row, .. } => {
+            MetricSource::Row { row, .. } => {
                 let rows = metrics::metrics(&bare(summary, order));
                 let row = rows.iter().find(|found| found.name == *row);
                 let values = row.into_iter().flat_map(|row| order.iter().zip(&row.values));
                 values.filter_map(|(label, value)| Some((Some(label.clone()), (*value)?))).collect()
             }
-            Place::Formula(place) => {
-                let of = |label: &String| paper::value(&format!("{label}.{place}"), summary);
+            MetricSource::Formula(place) => {
+                let of = |label: &String| paper_value::value(&format!("{label}.{place}"), summary);
                 let by_scheme: BTreeMap<Subject, f64> =
                     order.iter().filter_map(|label| Some((Some(label.clone()), of(label)?))).collect();
                 if by_scheme.is_empty() {
-                    return paper::value(place, summary).map(|value| (None, value)).into_iter().collect();
+                    return paper_value::value(place, summary)
+                        .map(|value| (None, value))
+                        .into_iter()
+                        .collect();
                 }
                 by_scheme
             }
@@ -105,10 +108,10 @@ impl Measure {
     /// Returns a value as people read it, under a heading that names the [`unit`](Self::unit).
     pub fn number(&self, value: f64) -> String {
         match self.place {
-            Place::Row { decimals, .. } => format::decimal(value, decimals),
-            Place::Formula(_) if self.unit() == "bytes" => format::decimal(value, 0),
-            Place::Formula(_) if self.unit() == "%" => format!("{value:+.1}"),
-            Place::Formula(_) => format::significant(value),
+            MetricSource::Row { decimals, .. } => format::decimal(value, decimals),
+            MetricSource::Formula(_) if self.unit() == "bytes" => format::decimal(value, 0),
+            MetricSource::Formula(_) if self.unit() == "%" => format!("{value:+.1}"),
+            MetricSource::Formula(_) => format::significant(value),
         }
     }
 
@@ -137,13 +140,13 @@ fn bare(summary: &Summary, order: &[String]) -> Results {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
 
     #[test]
     fn reads_places_formulas_and_rows() {
-        let results = sample::dumbbell();
+        let results = fixtures::dumbbell();
         let (summary, order) = (&results.summary, &results.order);
-        let read = |text: &str| Measure::parse(text, summary, order);
+        let read = |text: &str| MetricColumn::parse(text, summary, order);
         let values = |text: &str| read(text).unwrap().values(summary, order);
         let hpcc = Some("hpcc eta=0.95".to_owned());
         assert_eq!(values("queues.s1:3.peak_bytes")[&hpcc], 180_000.0);
@@ -155,15 +158,16 @@ mod tests {
         assert_eq!((named.name.as_str(), named.unit()), ("most", "KB"));
         assert_eq!(named.values(summary, order), values("peak queue"));
         assert_eq!(values("hpcc eta=0.95.first_slowdown_us")[&None], 331.0);
-        let why = read("fct.slowdwon.p95").unwrap_err();
-        assert!(why.contains("slowdwon") && why.contains("mean queue"), "{why}");
+        let reason = read("fct.slowdwon.p95").unwrap_err();
+        assert!(reason.contains("slowdwon") && reason.contains("mean queue"), "{reason}");
     }
 
     #[test]
     fn an_interval_has_the_decimals_of_its_mean() {
-        let results = sample::dumbbell();
-        let measure = Measure::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
-        let slowdown = Measure::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
+        let results = fixtures::dumbbell();
+        let measure =
+            MetricColumn::parse("queues.s1:3.mean_bytes", &results.summary, &results.order).unwrap();
+        let slowdown = MetricColumn::parse("first_slowdown_us", &results.summary, &results.order).unwrap();
         let estimate = |mean, half| Estimate { runs: 3, mean, half: Some(half) };
         assert_eq!(slowdown.text(&estimate(3.36, 0.0)), "3.36 ± 0.00");
         assert_eq!(slowdown.text(&estimate(11.36, 0.0004)), "11.4 ± 0.0");
@@ -172,8 +176,8 @@ mod tests {
 
     #[test]
     fn the_usual_ones_say_something() {
-        let results = sample::dumbbell();
-        let usual = Measure::usual(&[(&results.summary, &results.order)]);
+        let results = fixtures::dumbbell();
+        let usual = MetricColumn::default_columns(&[(&results.summary, &results.order)]);
         let names: Vec<&str> = usual.iter().map(|measure| measure.name.as_str()).collect();
         assert!(names.contains(&"peak queue") && !names.contains(&"drops"), "{names:?}");
     }

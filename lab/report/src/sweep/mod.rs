@@ -6,12 +6,12 @@ pub mod dir;
 pub mod engine;
 pub mod grid;
 pub mod measure;
+pub mod metric_check;
 pub mod page;
 mod plan;
-pub mod plausible;
 pub mod pool;
 pub mod slurm;
 pub mod stats;
 pub mod table;
 
-pub use plan::{Sweep, SweepRequest, shell};
+pub use plan::{Sweep, SweepRequest, shell_quote};

@@ -1,17 +1,17 @@
 //! The page of a sweep: the table, a chart for each measure, and where each run is.
 
-use super::measure::Measure;
-use super::table::{Findings, Row};
-use crate::chart::{Axis, Chart, Line, Names, Size};
+use super::measure::MetricColumn;
+use super::table::{Row, SweepResults};
+use crate::chart::{Axis, Chart, LegendPlacement, Line, Size};
 use crate::figures::{Figure, Layout, Section};
 use crate::names::file_name;
 use crate::{VERSION, format, page};
 use maud::{Markup, html};
 
 /// More measures than this are in the table, not drawn.
-const MOST_CHARTS: usize = 12;
+const MAX_CHARTS: usize = 12;
 /// More runs than this are in `runs.csv`, not listed.
-const MOST_LISTED: usize = 500;
+const MAX_LISTED_RUNS: usize = 500;
 
 /// Description of a sweep.
 pub struct About<'a> {
@@ -24,8 +24,8 @@ pub struct About<'a> {
 }
 
 /// Returns all charts.
-pub fn section(findings: &Findings<'_>) -> Section {
-    let figures = findings.measures.iter().enumerate().take(MOST_CHARTS);
+pub fn section(findings: &SweepResults<'_>) -> Section {
+    let figures = findings.measures.iter().enumerate().take(MAX_CHARTS);
     let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
         "Dots are means over the seeds or the keys marked with ~, bars their 95 % confidence intervals (Student's t).".to_owned()
     });
@@ -33,7 +33,7 @@ pub fn section(findings: &Findings<'_>) -> Section {
     Section { title: "Charts".into(), note, figures }
 }
 
-fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<Figure> {
+fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> Option<Figure> {
     let subjects = findings.subjects();
     // The first axis that takes several values goes to the right, all others make lines of their own.
     let across = findings.grid.compared().position(|(_, axis)| axis.values.len() > 1);
@@ -75,7 +75,7 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
     let x = match (axis, &numbers) {
         (Some(axis), Some(numbers)) => numeric(&title_of(&axis.key, &axis.values), numbers),
         (Some(axis), None) => Axis::named(axis.key.clone(), axis.values.clone()),
-        (None, _) => Axis::named("", subjects.iter().map(|s| Findings::subject(s).to_owned()).collect()),
+        (None, _) => Axis::named("", subjects.iter().map(|s| SweepResults::subject(s).to_owned()).collect()),
     };
     let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
     let ends = || lines.iter().flat_map(|line| &line.spread);
@@ -90,7 +90,7 @@ fn figure(findings: &Findings<'_>, column: usize, measure: &Measure) -> Option<F
         Axis::from_zero(title, high)
     };
     let alt = format!("{} over {}", measure.name, axis.map_or("schemes", |axis| axis.key.as_str()));
-    let names = if axis.is_none() { Names::None } else { Names::Legend };
+    let names = if axis.is_none() { LegendPlacement::None } else { LegendPlacement::Legend };
     let chart = Chart { alt, x, y, lines, marks: Vec::new(), names };
     Some(Figure {
         file: format!("sweep-{}", file_name(&measure.name)),
@@ -139,7 +139,7 @@ fn numeric(title: &str, numbers: &[f64]) -> Axis {
 }
 
 /// Returns the page.
-pub fn page(about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> String {
+pub fn page(about: &About<'_>, findings: &SweepResults<'_>, dirs: &[String]) -> String {
     let (done, of) = (findings.done(), findings.runs.len());
     let content = html! {
         header {
@@ -159,10 +159,10 @@ pub fn page(about: &About<'_>, findings: &Findings<'_>, dirs: &[String]) -> Stri
         (page::charts(&section(findings)))
         (runs(findings, dirs))
     };
-    page::shell(about.name, &content)
+    page::html_page(about.name, &content)
 }
 
-fn means(findings: &Findings<'_>) -> Markup {
+fn means(findings: &SweepResults<'_>) -> Markup {
     html! {
         div.scroll {
             table.means {
@@ -177,7 +177,7 @@ fn means(findings: &Findings<'_>) -> Markup {
                     @for row in &findings.rows {
                         tr {
                             @for value in &row.point { th scope="row" { (value) } }
-                            th scope="row" { (Findings::subject(&row.subject)) }
+                            th scope="row" { (SweepResults::subject(&row.subject)) }
                             @for (measure, estimate) in findings.measures.iter().zip(&row.estimates) {
                                 td { @if let Some(estimate) = estimate {
                                     (measure.number(estimate.mean))
@@ -194,7 +194,7 @@ fn means(findings: &Findings<'_>) -> Markup {
     }
 }
 
-fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
+fn runs(findings: &SweepResults<'_>, dirs: &[String]) -> Markup {
     html! {
         section.ports-section {
             h2 { "Runs" }
@@ -204,7 +204,7 @@ fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
                     table.ports {
                         thead { tr { th scope="col" { "run" } th scope="col" { "digest" } } }
                         tbody {
-                            @for ((_, outcome), dir) in findings.runs.iter().zip(dirs).take(MOST_LISTED) {
+                            @for ((_, outcome), dir) in findings.runs.iter().zip(dirs).take(MAX_LISTED_RUNS) {
                                 tr {
                                     th scope="row" {
                                         @if outcome.summary.is_some() { a href=(format!("./{dir}/report.html")) { (dir) } } @else { (dir) }
@@ -225,7 +225,7 @@ fn runs(findings: &Findings<'_>, dirs: &[String]) -> Markup {
 }
 
 /// Returns the charts as files.
-pub fn svgs(findings: &Findings<'_>) -> impl Iterator<Item = (String, String)> {
+pub fn svgs(findings: &SweepResults<'_>) -> impl Iterator<Item = (String, String)> {
     let figures = section(findings).figures.into_iter();
     figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))
 }
@@ -234,23 +234,23 @@ pub fn svgs(findings: &Findings<'_>) -> impl Iterator<Item = (String, String)> {
 mod tests {
     use super::*;
     use crate::sweep::grid::Grid;
-    use crate::sweep::pool::Outcome;
-    use crate::{Run, sample};
+    use crate::sweep::pool::RunResult;
+    use crate::{RunDescription, fixtures};
 
     #[test]
     fn the_swept_values_are_marked_and_points_stand_at_them() {
         let grid = Grid::parse(&["workload.senders=8,16,32"]).unwrap();
-        let results = sample::dumbbell();
-        let outcome = Outcome {
+        let results = fixtures::dumbbell();
+        let outcome = RunResult {
             order: results.order.clone(),
             summary: Some(results.summary.clone()),
             failure: None,
-            kept: false,
-            run: Run::default(),
+            cached: false,
+            run: RunDescription::default(),
         };
         let outcomes = vec![outcome; 3];
-        let measure = Measure::parse("peak queue", &results.summary, &results.order).unwrap();
-        let section = section(&Findings::new(&grid, &outcomes, vec![measure]));
+        let measure = MetricColumn::parse("peak queue", &results.summary, &results.order).unwrap();
+        let section = section(&SweepResults::new(&grid, &outcomes, vec![measure]));
         let chart = section.figures[0].picture.chart().unwrap();
         assert_eq!(chart.x.ticks(4), [8.0, 16.0, 32.0]);
         assert_eq!(chart.lines.len(), 2);

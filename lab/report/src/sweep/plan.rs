@@ -1,17 +1,17 @@
 //! A sweep from what was asked for to the files that it leaves.
 
 use super::dir::{self, PAGE, RUNS_TABLE, TABLE};
-use super::engine::{self, Engine, Open};
+use super::engine::{self, Engine, PendingRun};
 use super::grid::Grid;
-use super::measure::Measure;
+use super::measure::MetricColumn;
+use super::metric_check;
 use super::page::{self, About};
-use super::plausible;
-use super::pool::{self, Outcome, Task};
-use super::table::Findings;
+use super::pool::{self, RunResult, RunTask};
+use super::table::SweepResults;
 use crate::dir::{RUNS, lock};
-use crate::files::{PUBLIC, write_whole};
+use crate::files::{MODE_PUBLIC, write_atomic};
 use crate::lock::DirLock;
-use crate::{Kit, file_name};
+use crate::{Extensions, file_name};
 use std::io;
 use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
@@ -21,7 +21,7 @@ use weir_experiment::backend::Error;
 #[derive(Clone, Copy, Debug)]
 pub struct SweepRequest<'a> {
     /// The names that the file can use.
-    pub kit: &'a Kit,
+    pub kit: &'a Extensions,
     /// The experiment's file.
     pub file: &'a Path,
     /// Keys to replace in every run: `key=value`.
@@ -51,7 +51,7 @@ impl SweepRequest<'_> {
 }
 
 /// Returns words as a shell reads them.
-pub fn shell<S: AsRef<str>>(words: &[S]) -> String {
+pub fn shell_quote<S: AsRef<str>>(words: &[S]) -> String {
     let quoted = words.iter().map(|word| {
         let word = word.as_ref();
         let is_plain =
@@ -75,9 +75,9 @@ pub struct Sweep {
     pub words: Vec<String>,
     grid: Grid,
     metrics: Vec<String>,
-    tasks: Vec<Task>,
+    tasks: Vec<RunTask>,
     /// Of each task before any has run.
-    outcomes: Vec<Outcome>,
+    outcomes: Vec<RunResult>,
     _lock: DirLock,
 }
 
@@ -88,7 +88,7 @@ struct Draft {
     grid: Grid,
     dir: PathBuf,
     dirs: Vec<String>,
-    tasks: Vec<Task>,
+    tasks: Vec<RunTask>,
 }
 
 impl Draft {
@@ -105,12 +105,12 @@ impl Draft {
                 file.display()
             )));
         }
-        let grid = Grid::parse(&over).map_err(|why| Error::Input(format!("{origin} {why}")))?;
+        let grid = Grid::parse(&over).map_err(|reason| Error::Input(format!("{origin} {reason}")))?;
         let default = || Path::new(RUNS).join(format!("{}-sweep", file_name(&base.spec.name)));
         let dir = request.dir.map_or_else(default, Path::to_owned);
         let cells = grid.cells();
         let dirs: Vec<String> = cells.iter().map(|cell| grid.dir_name(cell)).collect();
-        let tasks = cells.iter().zip(&dirs).map(|(cell, name)| Task {
+        let tasks = cells.iter().zip(&dirs).map(|(cell, name)| RunTask {
             kit: kit.clone(),
             file: file.to_owned(),
             set: set.iter().cloned().chain(grid.overrides(cell)).collect(),
@@ -135,7 +135,7 @@ impl Sweep {
         let metrics = if request.metrics.is_empty() { in_file.metrics } else { request.metrics.to_vec() };
         dir::check(&dir)?;
         let outcomes = pool::check(&tasks)?;
-        plausible::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
+        metric_check::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
         let words = request.words(&over);
@@ -158,7 +158,7 @@ impl Sweep {
         engine: &dyn Engine,
         fresh: bool,
         warn: fn(&str),
-    ) -> Result<(PathBuf, Outcome), Error> {
+    ) -> Result<(PathBuf, RunResult), Error> {
         let tasks = Draft::new(request)?.tasks;
         let of = tasks.len();
         let Some(task) = tasks.into_iter().nth(number) else {
@@ -171,8 +171,8 @@ impl Sweep {
     }
 
     /// Returns the runs that are not done. `warn` takes warnings.
-    pub fn open(&mut self, warn: fn(&str)) -> Vec<Open<'_>> {
-        engine::look(&self.tasks, &mut self.outcomes, warn);
+    pub fn open(&mut self, warn: fn(&str)) -> Vec<PendingRun<'_>> {
+        engine::mark_completed(&self.tasks, &mut self.outcomes, warn);
         engine::open(&self.tasks, &self.outcomes)
     }
 
@@ -182,7 +182,7 @@ impl Sweep {
     /// # Errors
     ///
     /// If no run could begin.
-    pub fn run(&self, engine: &dyn Engine, fresh: bool, warn: fn(&str)) -> Result<Vec<Outcome>, Error> {
+    pub fn run(&self, engine: &dyn Engine, fresh: bool, warn: fn(&str)) -> Result<Vec<RunResult>, Error> {
         engine::run(engine, &self.tasks, self.outcomes.clone(), fresh, warn)
     }
 
@@ -191,19 +191,19 @@ impl Sweep {
     /// # Errors
     ///
     /// If a metric is in no run.
-    pub fn findings<'a>(&'a self, outcomes: &'a [Outcome]) -> Result<Findings<'a>, Error> {
+    pub fn findings<'a>(&'a self, outcomes: &'a [RunResult]) -> Result<SweepResults<'a>, Error> {
         let done = outcomes.iter().filter_map(|it| Some((it.summary.as_ref()?, it.order.as_slice())));
         let done: Vec<_> = done.collect();
         let read = |text: &String| {
             let (first, order) = done.first()?;
-            let why = |why| Error::Input(format!("--metric {why}; the runs are kept"));
-            Some(Measure::parse(text, first, order).map_err(why))
+            let reason = |reason| Error::Input(format!("--metric {reason}; the runs are kept"));
+            Some(MetricColumn::parse(text, first, order).map_err(reason))
         };
         let measures = match &self.metrics[..] {
-            [] => Measure::usual(&done),
+            [] => MetricColumn::default_columns(&done),
             metrics => metrics.iter().filter_map(read).collect::<Result<_, _>>()?,
         };
-        Ok(Findings::new(&self.grid, outcomes, measures))
+        Ok(SweepResults::new(&self.grid, outcomes, measures))
     }
 
     /// Writes tables, charts and the page, and returns the page's path. Each file is complete at any moment.
@@ -211,9 +211,9 @@ impl Sweep {
     /// # Errors
     ///
     /// If a file cannot be written.
-    pub fn write(&self, findings: &Findings<'_>) -> Result<PathBuf, Error> {
-        let put = |name: &str, content: &[u8]| write_whole(&self.dir.join(name), content, PUBLIC);
-        let command = format!("weir {}", shell(&self.words));
+    pub fn write(&self, findings: &SweepResults<'_>) -> Result<PathBuf, Error> {
+        let put = |name: &str, content: &[u8]| write_atomic(&self.dir.join(name), content, MODE_PUBLIC);
+        let command = format!("weir {}", shell_quote(&self.words));
         let about = About { name: &self.name, title: &self.title, command: &command };
         let all = || -> io::Result<()> {
             put(TABLE, &findings.csv()?)?;

@@ -1,11 +1,11 @@
 //! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
 
-use super::engine::{Engine, Open, TaskResult};
+use super::engine::{Engine, PendingRun, TaskResult};
 use crate::describe;
-use crate::kit::Kit;
-use crate::manifest::{self, Damage, Integrity};
+use crate::extensions::Extensions;
+use crate::manifest::{self, Integrity, IntegrityError};
 use crate::names::{MANIFEST, SUMMARY};
-use crate::{Keeper, Kept, Run, RunDir};
+use crate::{CheckpointWriter, CheckpointingObserver, RunDescription, RunDir};
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use serde_yaml::Mapping;
 use std::collections::BTreeMap;
@@ -18,7 +18,7 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use std::sync::{Arc, Mutex};
 use std::thread;
 use weir_experiment::Experiment;
-use weir_experiment::backend::{Backend, Cores, Error, Observer, Progress};
+use weir_experiment::backend::{Backend, CorePool, Error, Observer, Progress};
 use weir_experiment::results::Summary;
 
 /// Steps of the bar for one run.
@@ -28,9 +28,9 @@ const STACK_BYTES: usize = 8 << 20;
 
 /// One run to do.
 #[derive(Clone, Debug)]
-pub struct Task {
+pub struct RunTask {
     /// The schemes that the file can name.
-    pub kit: Kit,
+    pub kit: Extensions,
     /// The experiment's file.
     pub file: PathBuf,
     /// As `--set` takes them.
@@ -43,7 +43,7 @@ pub struct Task {
     pub dir: PathBuf,
 }
 
-impl Task {
+impl RunTask {
     /// Returns all that is replaced in the file.
     pub fn overrides(&self) -> Vec<String> {
         // A run of a sweep is no sweep.
@@ -69,21 +69,21 @@ impl Task {
     /// # Errors
     ///
     /// The files do not match the manifest, or it is missing.
-    pub fn done(&self, run: &Run) -> Result<Option<Summary>, Damage> {
+    pub fn done(&self, run: &RunDescription) -> Result<Option<Summary>, IntegrityError> {
         let integrity = manifest::verify(&self.dir)?;
-        let summary = self.written(run);
+        let summary = self.load_completed(run);
         match integrity {
             Integrity::Unknown if summary.is_some() => {
-                Err(Damage { file: self.dir.join(MANIFEST), why: "is missing".to_owned() })
+                Err(IntegrityError { file: self.dir.join(MANIFEST), reason: "is missing".to_owned() })
             }
             Integrity::Unknown | Integrity::Verified => Ok(summary),
         }
     }
 
     /// Returns the results of exactly this run, if they are there and complete.
-    fn written(&self, run: &Run) -> Option<Summary> {
+    fn load_completed(&self, run: &RunDescription) -> Option<Summary> {
         let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
-        let same = decisive(&there)? == decisive(&run.file())?;
+        let same = run_identity(&there)? == run_identity(&run.file())?;
         let summary: Summary =
             serde_json::from_str(&fs::read_to_string(self.dir.join(SUMMARY)).ok()?).ok()?;
         (same && !summary.partial).then_some(summary)
@@ -91,7 +91,7 @@ impl Task {
 }
 
 /// Returns what decides a run's numbers: its whole file, the version included, but for what papers say of them.
-fn decisive(file: &str) -> Option<(&str, Mapping)> {
+fn run_identity(file: &str) -> Option<(&str, Mapping)> {
     let (version, yaml) = file.split_once('\n')?;
     let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
     keys.remove("paper");
@@ -100,7 +100,7 @@ fn decisive(file: &str) -> Option<(&str, Mapping)> {
 
 /// Outcome of a task.
 #[derive(Clone, Debug)]
-pub struct Outcome {
+pub struct RunResult {
     /// Its scheme labels, in the experiment's order.
     pub order: Vec<String>,
     /// Its numbers; `None` if it was not reached or broken off.
@@ -108,9 +108,9 @@ pub struct Outcome {
     /// The reason of a failure.
     pub failure: Option<Error>,
     /// True if it had been done before.
-    pub kept: bool,
+    pub cached: bool,
     /// Description for the report.
-    pub run: Run,
+    pub run: RunDescription,
 }
 
 /// Returns how many cores there are to use.
@@ -123,13 +123,13 @@ pub fn cores() -> usize {
 /// # Errors
 ///
 /// An experiment is invalid, or a run's directory holds other files.
-pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
-    let outcome = |task: &Task| {
+pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
+    let outcome = |task: &RunTask| {
         let experiment = task.load()?;
         RunDir::at(&task.dir).map_err(Error::input)?;
         let order = experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect();
         let run = describe(&experiment, &task.kit.charts);
-        Ok(Outcome { order, summary: None, failure: None, kept: false, run })
+        Ok(RunResult { order, summary: None, failure: None, cached: false, run })
     };
     tasks.iter().map(outcome).collect()
 }
@@ -137,7 +137,7 @@ pub fn check(tasks: &[Task]) -> Result<Vec<Outcome>, Error> {
 /// Executes tasks on the cores of this machine.
 pub struct Pool {
     /// Makes the backend of a run that shares these cores.
-    pub backend: fn(Arc<Cores>) -> Box<dyn Backend>,
+    pub backend: fn(Arc<CorePool>) -> Box<dyn Backend>,
     /// Returns whether to start no more runs and to abandon those in progress.
     pub is_cancelled: fn() -> bool,
     /// Runs at a time, as far as there are cores.
@@ -151,25 +151,25 @@ pub struct Pool {
 }
 
 impl Engine for Pool {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
+    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
         let bar = Bar::new(open.len(), self.watched);
-        let (cores, working) = (Arc::new(Cores::new(self.threads)), AtomicUsize::new(0));
+        let (cores, working) = (Arc::new(CorePool::new(self.threads)), AtomicUsize::new(0));
         let &Pool { is_cancelled, verbose, .. } = self;
         let (next, done) = (AtomicUsize::new(0), Mutex::new(BTreeMap::new()));
         thread::scope(|scope| {
             for _ in 0..self.jobs.min(open.len()) {
-                let Some(share) = cores.share(&working) else { break };
+                let Some(share) = cores.try_share(&working) else { break };
                 let (next, done, cores, bar) = (&next, &done, &cores, &bar);
                 let worker = move || {
                     let _share = share;
                     loop {
                         let index = next.fetch_add(1, Ordering::SeqCst);
-                        let (false, Some(Open { task, .. })) = (is_cancelled(), open.get(index)) else {
+                        let (false, Some(PendingRun { task, .. })) = (is_cancelled(), open.get(index)) else {
                             break;
                         };
                         let came = self.one(task, cores, bar, index);
                         if verbose {
-                            bar.bar.suspend(|| tell(task, &came));
+                            bar.bar.suspend(|| log_outcome(task, &came));
                         }
                         done.lock().expect("no worker panics here").insert(index, came);
                     }
@@ -185,15 +185,15 @@ impl Engine for Pool {
 
 impl Pool {
     /// Does one run; there is no summary if it was interrupted.
-    fn one(&self, task: &Task, cores: &Arc<Cores>, bar: &Bar, index: usize) -> TaskResult {
+    fn one(&self, task: &RunTask, cores: &Arc<CorePool>, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
         let run = describe(&experiment, &task.kit.charts);
         let place = RunDir::at(&task.dir).map_err(Error::input)?;
-        let keeper = Keeper::new(place, &run, &experiment)?;
-        let watch = Eye { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
-        let mut kept = Kept { watch, keeper };
+        let keeper = CheckpointWriter::new(place, &run, &experiment)?;
+        let watch = ProgressObserver { bar, index, is_cancelled: self.is_cancelled, shares: Vec::new() };
+        let mut kept = CheckpointingObserver { watch, keeper };
         let outcome = (self.backend)(Arc::clone(cores)).run(&experiment, &mut kept);
-        let Kept { keeper, .. } = kept;
+        let CheckpointingObserver { keeper, .. } = kept;
         let results = match outcome {
             Ok(outcome) => outcome.results,
             Err(error) => {
@@ -207,13 +207,13 @@ impl Pool {
             return Ok(None);
         }
         keeper.finish(&results, &run, |_: &Path| Ok(())).map_err(Error::work)?;
-        bar.see(index, STEPS);
+        bar.update(index, STEPS);
         Ok(Some(results.summary))
     }
 }
 
 /// Says on standard error how a run ended.
-fn tell(task: &Task, came: &TaskResult) {
+fn log_outcome(task: &RunTask, came: &TaskResult) {
     let came = match came {
         Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
         Ok(None) => "broken off".to_owned(),
@@ -242,7 +242,7 @@ impl Bar {
         Bar { bar, steps: Mutex::new(BTreeMap::new()), of }
     }
 
-    fn see(&self, task: usize, steps: u64) {
+    fn update(&self, task: usize, steps: u64) {
         let mut all = self.steps.lock().expect("no worker panics here");
         all.insert(task, steps);
         self.bar.set_position(all.values().sum());
@@ -252,7 +252,7 @@ impl Bar {
 }
 
 /// Watches one run.
-struct Eye<'a> {
+struct ProgressObserver<'a> {
     bar: &'a Bar,
     index: usize,
     is_cancelled: fn() -> bool,
@@ -260,13 +260,13 @@ struct Eye<'a> {
     shares: Vec<f64>,
 }
 
-impl Observer for Eye<'_> {
+impl Observer for ProgressObserver<'_> {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        self.shares.resize(p.of, 0.0);
+        self.shares.resize(p.scheme_count, 0.0);
         self.shares[p.index] = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
-        let done = self.shares.iter().sum::<f64>() / p.of as f64;
+        let done = self.shares.iter().sum::<f64>() / p.scheme_count as f64;
         // The last step is for who has written its results.
-        self.bar.see(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
+        self.bar.update(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
         if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }
 }

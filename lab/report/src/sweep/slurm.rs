@@ -2,8 +2,8 @@
 //! is on a file system that all nodes share. Slurm schedules; this submits, waits, and reads what came.
 
 use super::dir::SLURM;
-use super::engine::{Engine, Open, TaskResult};
-use super::plan::shell;
+use super::engine::{Engine, PendingRun, TaskResult};
+use super::plan::shell_quote;
 use crate::names::SUMMARY;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeSet;
@@ -17,13 +17,13 @@ use std::time::{Duration, Instant};
 use weir_experiment::backend::Error;
 
 /// Numbers of the jobs that were submitted, one a line.
-const JOBS: &str = "jobs";
+const JOB_IDS_FILE: &str = "jobs";
 /// Slurm's own default of `MaxArraySize`: indices are below it.
-const ARRAY: usize = 1001;
+const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
 /// The queue is asked at first and at most this often.
-const ASKED: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
+const POLL_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
 /// Number of unanswered questions in a row after which the queue counts as lost.
-const SILENT: u32 = 20;
+const MAX_FAILED_POLLS: u32 = 20;
 
 /// Executes tasks as Slurm jobs.
 #[derive(Clone, Debug)]
@@ -87,14 +87,14 @@ impl Array {
 
 impl Slurm {
     /// Returns the scripts that would be submitted for these runs.
-    pub fn scripts(&self, open: &[Open<'_>]) -> Vec<String> {
+    pub fn scripts(&self, open: &[PendingRun<'_>]) -> Vec<String> {
         let runs: Vec<usize> = open.iter().map(|open| open.number).collect();
         Array::of(&runs, array_size()).iter().map(|array| self.script(array)).collect()
     }
 
     /// Returns the numbers of the jobs that were submitted last.
     pub fn jobs(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder().join(JOBS)).unwrap_or_default();
+        let text = fs::read_to_string(self.folder().join(JOB_IDS_FILE)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -123,8 +123,8 @@ impl Slurm {
         let _ = write!(
             script,
             "run={run}\nexec {} \"$run\" --threads \"${{SLURM_CPUS_PER_TASK:-1}}\" >{}/run-\"$run\".log 2>&1\n",
-            shell(&self.command),
-            shell(&[logs]),
+            shell_quote(&self.command),
+            shell_quote(&[logs]),
         );
         script
     }
@@ -158,15 +158,15 @@ impl Slurm {
             // `<job>`, or `<job>;<cluster>`.
             let text = String::from_utf8_lossy(&output.stdout);
             jobs.push(text.trim().split(';').next().unwrap_or_default().to_owned());
-            fs::write(self.folder().join(JOBS), jobs.join("\n") + "\n").map_err(Error::work)?;
+            fs::write(self.folder().join(JOB_IDS_FILE), jobs.join("\n") + "\n").map_err(Error::work)?;
         }
         Ok(jobs)
     }
 
     /// Waits until none of the jobs is in the queue any more. Returns false if they were cancelled.
-    fn wait(&self, jobs: &[String], open: &[Open<'_>], bar: &ProgressBar) -> Result<bool, Error> {
+    fn wait(&self, jobs: &[String], open: &[PendingRun<'_>], bar: &ProgressBar) -> Result<bool, Error> {
         const STEP: Duration = Duration::from_millis(200);
-        let (mut pause, mut asked, mut silent) = (ASKED[0], Instant::now(), 0);
+        let (mut pause, mut asked, mut silent) = (POLL_INTERVALS[0], Instant::now(), 0);
         while !jobs.is_empty() {
             if (self.is_cancelled)() {
                 self.cancel(jobs);
@@ -181,10 +181,10 @@ impl Slurm {
             match queue() {
                 Ok(queue) if jobs.iter().all(|job| !queue.contains(job)) => break,
                 Ok(_) => silent = 0,
-                Err(why) if silent == SILENT => return Err(Error::Work(why)),
+                Err(reason) if silent == MAX_FAILED_POLLS => return Err(Error::Work(reason)),
                 Err(_) => silent += 1,
             }
-            (pause, asked) = (ASKED[1].min(pause * 3 / 2), Instant::now());
+            (pause, asked) = (POLL_INTERVALS[1].min(pause * 3 / 2), Instant::now());
         }
         Ok(true)
     }
@@ -197,16 +197,16 @@ impl Slurm {
     }
 
     /// Returns what a run said of its failure, if it did.
-    fn said(&self, run: usize) -> Option<String> {
+    fn reported_error(&self, run: usize) -> Option<String> {
         let text = fs::read_to_string(self.log(run)).ok()?;
         text.lines().rev().find_map(|line| line.strip_prefix("error: ")).map(str::to_owned)
     }
 }
 
 impl Engine for Slurm {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
-        let folder = self.folder();
-        fs::create_dir_all(&folder).map_err(|error| Error::work(error).at(folder.display()))?;
+    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
+        let dir = self.folder();
+        fs::create_dir_all(&dir).map_err(|error| Error::work(error).at(dir.display()))?;
         let bar = bar(open.len(), self.watched);
         // Those that an earlier command left in the queue do some of the runs.
         let earlier = self.jobs();
@@ -224,7 +224,7 @@ impl Engine for Slurm {
                 open.iter().filter(|open| open.done().is_none()).map(|open| open.number).collect();
             if waited {
                 // A run that failed by itself would fail again.
-                left.retain(|&run| self.said(run).is_none());
+                left.retain(|&run| self.reported_error(run).is_none());
             }
             if left.is_empty() || times > self.retries {
                 break true;
@@ -240,11 +240,11 @@ impl Engine for Slurm {
             (times, waited) = (times + 1, true);
         };
         bar.finish_and_clear();
-        let outcome = |open: &Open<'_>| {
-            let why = || format!("its job ended without a result, see the logs in {}", folder.display());
+        let outcome = |open: &PendingRun<'_>| {
+            let reason = || format!("its job ended without a result, see the logs in {}", dir.display());
             match open.done() {
                 None if !went_on => Ok(None),
-                None => open.outcome(Some(self.said(open.number).unwrap_or_else(why))),
+                None => open.outcome(Some(self.reported_error(open.number).unwrap_or_else(reason))),
                 summary => Ok(summary),
             }
         };
@@ -258,7 +258,7 @@ fn array_size() -> usize {
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
     let line = text.lines().find_map(|line| line.strip_prefix("MaxArraySize"));
     let size = line.and_then(|rest| rest.trim_start_matches([' ', '=']).trim().parse().ok());
-    size.filter(|&size| size > 0).unwrap_or(ARRAY)
+    size.filter(|&size| size > 0).unwrap_or(DEFAULT_MAX_ARRAY_SIZE)
 }
 
 /// Returns the jobs that this user has in the queue.

@@ -1,21 +1,21 @@
 //! The results of a sweep: means and confidence intervals over seeds, as a table, CSV files and a page.
 
 use super::grid::{Cell, Grid};
-use super::measure::{Measure, Subject};
-use super::pool::Outcome;
+use super::measure::{MetricColumn, Subject};
+use super::pool::RunResult;
 use super::stats::Estimate;
 use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 use std::io;
 
 /// All numbers of a sweep.
-pub struct Findings<'a> {
+pub struct SweepResults<'a> {
     /// Keys that were varied.
     pub grid: &'a Grid,
     /// Every run, with its numbers: parallel to the grid's cells.
-    pub runs: Vec<(Cell, &'a Outcome)>,
+    pub runs: Vec<(Cell, &'a RunResult)>,
     /// Numbers to show of each run.
-    pub measures: Vec<Measure>,
+    pub measures: Vec<MetricColumn>,
     /// A row for each point and subject, in the order of the grid and of the experiment.
     pub rows: Vec<Row>,
 }
@@ -30,10 +30,10 @@ pub struct Row {
     pub estimates: Vec<Option<Estimate>>,
 }
 
-impl<'a> Findings<'a> {
+impl<'a> SweepResults<'a> {
     /// Takes the means over the runs that are done.
-    pub fn new(grid: &'a Grid, outcomes: &'a [Outcome], measures: Vec<Measure>) -> Findings<'a> {
-        let runs: Vec<(Cell, &Outcome)> = grid.cells().into_iter().zip(outcomes).collect();
+    pub fn new(grid: &'a Grid, outcomes: &'a [RunResult], measures: Vec<MetricColumn>) -> SweepResults<'a> {
+        let runs: Vec<(Cell, &RunResult)> = grid.cells().into_iter().zip(outcomes).collect();
         let mut rows: Vec<Row> = Vec::new();
         let mut samples: BTreeMap<(usize, usize), Vec<f64>> = BTreeMap::new();
         for (cell, outcome) in &runs {
@@ -59,7 +59,7 @@ impl<'a> Findings<'a> {
         // A formula over the whole run stands after the schemes of its point.
         let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
         rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
-        Findings { grid, runs, measures, rows }
+        SweepResults { grid, runs, measures, rows }
     }
 
     /// Runs that are done.
@@ -106,7 +106,7 @@ impl<'a> Findings<'a> {
             }));
             cells
         });
-        crate::table::turnable(&head, &rows.collect::<Vec<_>>(), styled, width)
+        crate::table::transposable(&head, &rows.collect::<Vec<_>>(), styled, width)
     }
 
     /// Returns `sweep.csv`: a row for each point, scheme and measure.

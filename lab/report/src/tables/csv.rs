@@ -45,7 +45,7 @@ pub fn read<R: DeserializeOwned>(
     let mut reader = Reader::from_path(path).map_err(|error| error.to_string())?;
     for (line, row) in reader.deserialize().enumerate() {
         let row = row.map_err(|error| error.to_string())?;
-        take(row).map_err(|why| format!("line {}: {why}", line + 2))?;
+        take(row).map_err(|reason| format!("line {}: {reason}", line + 2))?;
     }
     Ok(())
 }

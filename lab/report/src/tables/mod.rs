@@ -18,7 +18,7 @@ use weir_units::Time;
 
 /// The tables to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
-pub struct Tables {
+pub struct TableSelection {
     /// One row for each flow.
     pub flows: bool,
     /// Queue and utilisation of each observed port at each sample.
@@ -192,7 +192,7 @@ pub const PAUSES: Table = Table {
                 Cell::Text(&pause.switch),
                 Cell::Count(Some(pause.port.into())),
                 Cell::Count(Some(pause.priority.into())),
-                Cell::Text(if pause.on { "pause" } else { "resume" }),
+                Cell::Text(if pause.is_pause { "pause" } else { "resume" }),
             ])
         })
     },
@@ -220,7 +220,7 @@ pub fn file(table: &str, format: TableFormat) -> String {
 /// If a file cannot be written.
 pub fn write(
     dir: &Path,
-    tables: Tables,
+    tables: TableSelection,
     addresses: &BTreeMap<String, Ipv4Addr>,
     results: &Results,
 ) -> io::Result<()> {
@@ -260,7 +260,7 @@ pub fn read<R: DeserializeOwned>(
                 TableFormat::Csv => csv::read(&path, &mut take),
                 TableFormat::Parquet => parquet::read(&path, table, &mut take),
             };
-            return read.map_err(|why| (name, why));
+            return read.map_err(|reason| (name, reason));
         }
     }
     Ok(())
@@ -269,7 +269,7 @@ pub fn read<R: DeserializeOwned>(
 #[cfg(test)]
 mod tests {
     use super::*;
-    use crate::sample;
+    use crate::fixtures;
     use serde_json::Value;
 
     type Row = BTreeMap<String, Value>;
@@ -296,11 +296,11 @@ mod tests {
 
     #[test]
     fn parquet_has_the_rows_of_csv() {
-        for results in [sample::dumbbell(), sample::workload()] {
+        for results in [fixtures::dumbbell(), fixtures::workload()] {
             let (in_csv, in_parquet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
-            let tables = sample::all_tables();
+            let tables = fixtures::all_tables();
             write(in_csv.path(), tables, &BTreeMap::new(), &results).unwrap();
-            let tables = Tables { format: TableFormat::Parquet, ..tables };
+            let tables = TableSelection { format: TableFormat::Parquet, ..tables };
             write(in_parquet.path(), tables, &BTreeMap::new(), &results).unwrap();
             for table in [FLOWS, QUEUES, RATES, PAUSES] {
                 let (expected, rows) = (rows(in_csv.path(), &table), rows(in_parquet.path(), &table));
@@ -319,7 +319,7 @@ mod tests {
     #[test]
     fn tables_of_many_rows_are_whole() {
         let dir = tempfile::tempdir().unwrap();
-        let results = sample::dumbbell_of(70_000);
+        let results = fixtures::dumbbell_of(70_000);
         parquet::write(&dir.path().join("queues.parquet"), &QUEUES, &results).unwrap();
         let rows = rows(dir.path(), &QUEUES);
         assert_eq!(rows.len(), 2 * 2 * 70_000, "more than one group");
@@ -331,7 +331,7 @@ mod tests {
     fn damaged_files_are_errors() {
         let dir = tempfile::tempdir().unwrap();
         let path = dir.path().join("queues.parquet");
-        parquet::write(&path, &QUEUES, &sample::dumbbell_of(3)).unwrap();
+        parquet::write(&path, &QUEUES, &fixtures::dumbbell_of(3)).unwrap();
         let whole = fs::read(&path).unwrap();
         let mut refused = 0;
         for place in (0..whole.len()).step_by(3) {

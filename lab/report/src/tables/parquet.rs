@@ -168,7 +168,7 @@ fn rows<R: DeserializeOwned>(
             }
         }
         let row = serde_json::from_value(row).map_err(|error| error.to_string());
-        row.and_then(&mut *take).map_err(|why| format!("row {}: {why}", index + 1))?;
+        row.and_then(&mut *take).map_err(|reason| format!("row {}: {reason}", index + 1))?;
     }
     Ok(())
 }

@@ -2,18 +2,18 @@
 
 mod summary;
 
-use crate::arrivals::Arrivals;
-use crate::assemble::Blueprint;
-use crate::changes::Changes;
-use crate::crew::{Crew, Leader};
 use crate::deadlock;
-use crate::events::{Event, EventQueue, Key, MAX_INDEX};
-use crate::flows::{Active, FlowTable};
-use crate::forecast::{Forecast, processor_time};
+use crate::events::{Event, EventKey, EventQueue, MAX_INDEX};
+use crate::fabric_builder::FabricBuilder;
+use crate::flows::{ActiveFlow, FlowTable};
+use crate::forecast::{ScalingForecast, thread_cpu_time};
+use crate::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
 use crate::network::{Network, View, lock};
-use crate::news::{Command, News, Report, Start};
-use crate::parallel;
+use crate::parallel_schemes;
 use crate::recorder::{FlowSample, Recorder};
+use crate::rx_stats::RxStats;
+use crate::scheduled_changes::ScheduledChanges;
+use crate::worker_pool::{Coordinator, WorkerPool};
 use std::cmp::Reverse;
 use std::collections::{BinaryHeap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
@@ -23,70 +23,70 @@ use std::thread;
 use std::time::Instant;
 use weir_controller::topology::HostIx;
 use weir_controller::{Routes, routes};
-use weir_experiment::backend::{Backend, Cores, Error, Observer, Outcome, Progress};
-use weir_experiment::file::Names;
+use weir_experiment::backend::{Backend, CorePool, Error, Observer, Progress, RunOutcome};
+use weir_experiment::file::FlowNamer;
 use weir_experiment::paths;
-use weir_experiment::results::{DeadlockSummary, Heading, Results};
+use weir_experiment::results::{DeadlockSummary, Results, RunHeader};
 use weir_experiment::slowdown::FirstSlowdown;
-use weir_experiment::workload::{Announced, Ended, Feed};
+use weir_experiment::workload::{FlowEnd, FlowFeed, SenderAnnouncement};
 use weir_experiment::{Experiment, Flow, Scheme};
-use weir_host::{Announcement, FlowId, FlowSpec, FlowView, HostEvent};
+use weir_host::{Announcement, FlowId, FlowInfo, FlowSpec, HostEvent};
 use weir_switch::program::Engine;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Events between two looks at the observer.
-const EVENTS_PER_LOOK: u64 = 1 << 16;
+const EVENTS_PER_PROGRESS: u64 = 1 << 16;
 /// Most windows that follow each other before all processes have come to the same time. Of more, few would be spared.
-const WINDOWS: u64 = 16;
+const MAX_WINDOWS_PER_STRETCH: u64 = 16;
 /// Events from which there are fewer: as many as happen in some tenths of a second, for somebody may wait to stop the run.
-const MANY_EVENTS: u64 = 1 << 20;
+const MAX_EVENTS_PER_STRETCH: u64 = 1 << 20;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
 /// Virtual time, as a backend.
 #[derive(Clone, Debug)]
-pub struct VirtualTime {
+pub struct Simulation {
     /// Schemes that run at a time, as far as there are cores. The results do not depend on it.
     pub jobs: usize,
     /// Cores for the schemes and, where there are more cores than schemes, within each. The results do not depend on them.
-    pub cores: Arc<Cores>,
+    pub cores: Arc<CorePool>,
     /// The engine of the switches' programs. The results do not depend on it.
     pub engine: Engine,
     /// Events in a window of time from which threads share it: waking them costs about as much as these. The results do not
     /// depend on it.
-    pub share_from: u64,
+    pub parallel_threshold: u64,
     /// Measures the work of each process, and has each scheme run on one thread.
-    pub forecast: Option<Arc<Mutex<Forecast>>>,
-    /// Keeps the paths of a sample of packets ([`SchemeTrace::packets`](weir_experiment::results::SchemeTrace::packets)).
-    pub packets: bool,
+    pub forecast: Option<Arc<Mutex<ScalingForecast>>>,
+    /// Keeps the paths of a sample of packets ([`SchemeTrace::trace_paths`](weir_experiment::results::SchemeTrace::packets)).
+    pub trace_paths: bool,
 }
 
-/// See [`VirtualTime::share_from`]: some ten microseconds of work.
-const SHARE_FROM: u64 = 64;
+/// See [`Simulation::parallel_threshold`]: some ten microseconds of work.
+const DEFAULT_PARALLEL_THRESHOLD: u64 = 64;
 
-impl VirtualTime {
+impl Simulation {
     /// Runs on this number of cores, on the fast engine.
-    pub fn new(threads: usize) -> VirtualTime {
-        VirtualTime::on(Arc::new(Cores::new(threads)))
+    pub fn new(threads: usize) -> Simulation {
+        Simulation::with_cores(Arc::new(CorePool::new(threads)))
     }
 
     /// Runs on these cores, on the fast engine.
-    pub fn on(cores: Arc<Cores>) -> VirtualTime {
-        VirtualTime {
+    pub fn with_cores(cores: Arc<CorePool>) -> Simulation {
+        Simulation {
             jobs: cores.total(),
             cores,
             engine: Engine::default(),
-            share_from: SHARE_FROM,
+            parallel_threshold: DEFAULT_PARALLEL_THRESHOLD,
             forecast: None,
-            packets: false,
+            trace_paths: false,
         }
     }
 }
 
-impl Backend for VirtualTime {
-    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<Outcome, Error> {
+impl Backend for Simulation {
+    fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let results = run_on(experiment, self, observer)?;
-        Ok(Outcome { results, fabric: None, failure: None })
+        Ok(RunOutcome { results, fabric: None, failure: None })
     }
 }
 
@@ -96,7 +96,7 @@ impl Backend for VirtualTime {
 ///
 /// If the experiment does not fit the simulator, a switch or a host.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, Error> {
-    run_on(experiment, &VirtualTime::new(1), observer)
+    run_on(experiment, &Simulation::new(1), observer)
 }
 
 /// Runs all schemes of `experiment`.
@@ -106,38 +106,38 @@ pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Resul
 /// As of [`run`].
 pub fn run_on(
     experiment: &Experiment,
-    virtual_time: &VirtualTime,
+    virtual_time: &Simulation,
     observer: &mut dyn Observer,
 ) -> Result<Results, Error> {
     let began = Instant::now();
-    let VirtualTime { jobs, cores, engine, .. } = virtual_time;
+    let Simulation { jobs, cores, engine, .. } = virtual_time;
     let (spec, schemes) = (&experiment.spec, &experiment.schemes);
     let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
     if names > MAX_INDEX as usize {
-        let why = format!("{names} links and hosts are more than this simulator can name, {MAX_INDEX}");
-        return Err(Error::Input(format!("topology: {why}")));
+        let reason = format!("{names} links and hosts are more than this simulator can name, {MAX_INDEX}");
+        return Err(Error::Input(format!("topology: {reason}")));
     }
     let routes =
         routes(&experiment.topology, spec.routing).map_err(|e| Error::Input(format!("topology: {e}")))?;
     let one = |index: usize, observer: &mut dyn Observer| {
         let mut run = SchemeRun::new(experiment, &schemes[index], &routes, *engine)?;
-        if virtual_time.packets {
-            run.network.keep_packets();
+        if virtual_time.trace_paths {
+            run.network.enable_path_trace();
         }
-        let flow = run.go((index, schemes.len()), virtual_time, observer);
+        let flow = run.execute((index, schemes.len()), virtual_time, observer);
         Ok((run.part(index), flow))
     };
     let (mut parts, mut partial) = (Vec::new(), false);
     if *jobs > 1 && schemes.len() > 1 && cores.total() > 1 {
         let labels: Vec<&str> = schemes.iter().map(|scheme| scheme.label.as_str()).collect();
-        let (done, whole) = parallel::run_all(&labels, (*jobs, cores), observer, one)?;
+        let (done, whole) = parallel_schemes::run_schemes(&labels, (*jobs, cores), observer, one)?;
         (parts, partial) = (done, !whole);
     } else {
         for index in 0..schemes.len() {
             let (part, flow) = one(index, observer)?;
             partial = flow.is_break();
-            if observer.keeps(index) {
-                observer.keep(part.clone());
+            if observer.wants_snapshot(index) {
+                observer.snapshot(part.clone());
             }
             parts.push(part);
             if partial {
@@ -146,21 +146,21 @@ pub fn run_on(
         }
     }
     let wall_s = began.elapsed().as_secs_f64();
-    let heading = Heading { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
-    Ok(Results::gather(heading, parts))
+    let heading = RunHeader { experiment: spec.name.clone(), seed: spec.seed, wall_s, partial };
+    Ok(Results::from_parts(heading, parts))
 }
 
 /// Something the workload sets for a point in time: a flow, by index.
 #[derive(Clone, Copy, Debug)]
-enum Item {
+enum FlowAction {
     Start(usize),
     Stop(usize),
 }
 
 /// Starts and stops of flows, by time.
-fn listed(flows: &[Flow]) -> VecDeque<(Time, Item)> {
-    let starts = flows.iter().enumerate().map(|(i, f)| (f.start, Item::Start(i)));
-    let stops = flows.iter().enumerate().filter_map(|(i, f)| Some((f.stop?, Item::Stop(i))));
+fn flow_actions(flows: &[Flow]) -> VecDeque<(Time, FlowAction)> {
+    let starts = flows.iter().enumerate().map(|(i, f)| (f.start, FlowAction::Start(i)));
+    let stops = flows.iter().enumerate().filter_map(|(i, f)| Some((f.stop?, FlowAction::Stop(i))));
     let mut all: Vec<_> = starts.chain(stops).collect();
     all.sort_by_key(|(time, _)| *time); // stable: ties keep the order of the flows, starts first
     all.into()
@@ -175,24 +175,24 @@ struct SchemeRun<'e> {
     now: Time,
     flows: FlowTable,
     /// Events of the whole fabric: flows, samples, faults and policies.
-    agenda: EventQueue,
+    global_events: EventQueue,
     /// Flows known in advance, by time.
-    listed: VecDeque<(Time, Item)>,
+    flow_actions: VecDeque<(Time, FlowAction)>,
     /// Flows that are made as time goes on, and their names.
-    feed: Feed,
-    names: Names<'e>,
+    feed: FlowFeed,
+    names: FlowNamer<'e>,
     /// Senders by address, if a source needs to know what arrives.
     senders: HashMap<Ipv4Addr, HostIx>,
-    /// Time at which the next `Flow` event is due.
+    /// Time at which the next `FlowSchedule` event is due.
     next_flow: Option<Time>,
-    changes: Changes<'e>,
+    changes: ScheduledChanges<'e>,
     window_start: Time,
-    /// Windows that follow each other: see [`WINDOWS`].
+    /// Windows that follow each other: see [`MAX_WINDOWS_PER_STRETCH`].
     windows: u64,
     /// A flow with a size that had not sent all of it when it was last looked at.
-    unsent: Option<(HostIx, FlowId)>,
+    unsent_flow: Option<(HostIx, FlowId)>,
     /// Time at which a deadlock was last searched for.
-    searched: Time,
+    last_deadlock_check: Time,
     /// The deadlock that ended the run.
     deadlock: Option<DeadlockSummary>,
 }
@@ -204,23 +204,23 @@ impl<'e> SchemeRun<'e> {
         routes: &'e Routes,
         engine: Engine,
     ) -> Result<Self, Error> {
-        let blueprint = Blueprint::new(experiment, scheme, routes, engine)?;
+        let blueprint = FabricBuilder::new(experiment, scheme, routes, engine)?;
         let (network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
         let mut agenda = EventQueue::default();
-        let changes = Changes::new(experiment, blueprint, &network, &mut agenda);
+        let changes = ScheduledChanges::new(experiment, blueprint, &network, &mut agenda);
         let (spec, topology, flows) = (&experiment.spec, &experiment.topology, &experiment.flows);
         let ports = paths::observed_ports(experiment, routes);
         let feed = experiment.feed();
         if spec.observe.packets {
-            let arrivals = || Box::new(Arrivals::new(&spec.observe.size_classes));
-            network.view().processes_mut().for_each(|process| process.tally.arrivals = Some(arrivals()));
+            let arrivals = || Box::new(RxStats::new(&spec.observe.size_classes));
+            network.view().processes_mut().for_each(|process| process.counters.arrivals = Some(arrivals()));
         }
         if let Some(join) = experiment.first_join() {
             let slowdown = FirstSlowdown::new(join, base_rtt);
             network.with_process_of(flows[0].from, |process, nic| process.watch(nic, slowdown));
         }
         let addresses = topology.host_ixs().map(|ix| (topology.host(ix).ip, ix)).collect();
-        let names = flows[..experiment.watched_flows()].iter().map(|f| f.name.clone()).collect();
+        let names = flows[..experiment.recorded_flow_count()].iter().map(|f| f.name.clone()).collect();
         let recorder = Recorder::new(topology, &network.view(), spec.observe.interval, &ports, names);
         Ok(SchemeRun {
             experiment,
@@ -228,157 +228,177 @@ impl<'e> SchemeRun<'e> {
             recorder,
             now: Time::ZERO,
             flows: FlowTable::new(topology, flows.len()),
-            agenda,
-            listed: listed(flows),
+            global_events: agenda,
+            flow_actions: flow_actions(flows),
             senders: if feed.is_closed() { addresses } else { HashMap::new() },
             feed,
-            names: Names::new(topology, flows),
+            names: FlowNamer::new(topology, flows),
             next_flow: None,
             changes,
             window_start: experiment.fairness_window_start(),
             windows: 1,
-            unsent: None,
-            searched: Time::ZERO,
+            unsent_flow: None,
+            last_deadlock_check: Time::ZERO,
             deadlock: None,
             network,
         })
     }
 
-    fn go(
+    fn execute(
         &mut self,
         (index, of): (usize, usize),
-        VirtualTime { cores, share_from, forecast, .. }: &VirtualTime,
+        Simulation { cores, parallel_threshold: share_from, forecast, .. }: &Simulation,
         observer: &mut dyn Observer,
     ) -> ControlFlow<()> {
         let end = self.experiment.spec.duration;
-        self.await_flow(Time::ZERO);
-        self.agenda.push(self.experiment.spec.observe.interval, Event::Sample, Time::ZERO);
-        self.changes.begin(&self.network);
+        self.schedule_flow_event(Time::ZERO);
+        self.global_events.push(self.experiment.spec.observe.interval, Event::Sample, Time::ZERO);
+        self.changes.start_policies(&self.network);
         // The threads borrow the fabric, and this one the rest.
         let network = std::mem::replace(&mut self.network, Network::empty());
-        let crew = Crew::new(&network, cores, *share_from);
-        let began = forecast.as_ref().map(|_| processor_time());
+        let crew = WorkerPool::new(&network, cores, *share_from);
+        let began = forecast.as_ref().map(|_| thread_cpu_time());
         let flow = thread::scope(|scope| {
-            let mut leader = Leader::new(&crew, forecast.as_deref());
+            let mut leader = Coordinator::new(&crew, forecast.as_deref());
             let (mut events, mut next_look) = (0, 0);
             loop {
-                leader.grow(scope);
-                let ran = self.window(&network, &mut leader);
-                network.thin_packets();
+                leader.spawn_worker_if_useful(scope);
+                let ran = self.run_window(&network, &mut leader);
+                network.bound_path_trace();
                 events += ran.events;
-                if ran.over {
+                if ran.is_over {
                     return ControlFlow::Continue(());
                 }
                 if events >= next_look {
-                    next_look = events + EVENTS_PER_LOOK;
+                    next_look = events + EVENTS_PER_PROGRESS;
                     let packet_hops = network.view().packet_hops();
                     let scheme = &self.experiment.schemes[index].label;
-                    observer.progress(&Progress { scheme, index, of, now: self.now, end, packet_hops })?;
+                    observer.progress(&Progress {
+                        scheme,
+                        index,
+                        scheme_count: of,
+                        now: self.now,
+                        end,
+                        packet_hops,
+                    })?;
                     while let Some(change) = observer.link_change() {
                         self.changes.change_link(self.now, &network, change);
                     }
-                    if observer.keeps(index) {
-                        observer.keep(self.part_of(index, &network.view()));
+                    if observer.wants_snapshot(index) {
+                        observer.snapshot(self.part_of(index, &network.view()));
                     }
                 }
             }
         });
         drop(crew);
         if let (Some(forecast), Some(began)) = (forecast, began) {
-            lock(forecast).run(processor_time() - began);
+            lock(forecast).add_run_time(thread_cpu_time() - began);
         }
         self.network = network;
         flow
     }
 
     /// Lets happen what is next: all processes up to the end of a window, and what is due for the whole fabric then.
-    fn window(&mut self, network: &Network, leader: &mut Leader<'_, '_>) -> Ran {
+    fn run_window(&mut self, network: &Network, leader: &mut Coordinator<'_, '_>) -> WindowOutcome {
         let end = self.experiment.spec.duration;
-        let due = self.agenda.first().map_or(Time::MAX, |key| key.time);
+        let due = self.global_events.peek().map_or(Time::MAX, |key| key.time);
         let start = network.earliest().min(due);
         if start > end {
             self.now = end;
-            return Ran { events: 0, over: true };
+            return WindowOutcome { events: 0, is_over: true };
         }
         let last = end.saturating_add(Time::from_ps(1));
         // Samples, faults and policies look at the whole fabric, so a window ends there.
-        let whole = self.agenda.first_of(|event| event != Event::Flow);
+        let next_global = self.global_events.peek_matching(|event| event != Event::FlowSchedule);
         let cut_at = |time: Time| {
-            let cut = Key::start_of(time.min(last));
-            whole.map_or(cut, |whole| whole.min(cut))
+            let cut = EventKey::first_at(time.min(last));
+            next_global.map_or(cut, |whole| whole.min(cut))
         };
         let window_end = start.saturating_add(network.lookahead());
-        let mut cut = cut_at(window_end);
-        let may_end = self.may_end_before(&cut, network);
+        let mut end_key = cut_at(window_end);
+        let may_end = self.may_end_before(&end_key, network);
         let mut events = 0;
-        let is_due = |number: &u32| network.due(*number) <= cut.time;
+        let is_due = |number: &u32| network.due(*number) <= end_key.time;
         if may_end {
             // The hosts first: the window may turn out to end when a flow does.
-            let (steps, idle) = self.attend(network, &cut);
+            let (steps, idle) = self.step_hosts(network, &end_key);
             events += steps;
             if let Some(idle) = idle {
                 events += leader.run(&idle, network.without_hosts().filter(is_due), || ());
                 self.now = idle.time;
-                return Ran { events, over: true };
+                return WindowOutcome { events, is_over: true };
             }
-            events += leader.run(&cut, (0..network.len() as u32).filter(is_due), || ());
+            events += leader.run(&end_key, (0..network.len() as u32).filter(is_due), || ());
         } else if self.feed.is_closed() {
             let due: Vec<u32> = network.without_hosts().filter(is_due).collect();
             let mut steps = 0;
-            events += leader.run(&cut, due.into_iter(), || steps = self.attend(network, &cut).0);
+            events += leader.run(&end_key, due.into_iter(), || steps = self.step_hosts(network, &end_key).0);
             events += steps;
         } else {
             // As long as flows are to come, the run is not over.
-            let open = if self.experiment.spec.until_idle { self.next_item() } else { Some(Time::MAX) };
+            let open =
+                if self.experiment.spec.until_idle { self.next_flow_action() } else { Some(Time::MAX) };
             let windows = network.lookahead().as_ps().saturating_mul(self.windows);
             let stretch = start.saturating_add(Time::from_ps(windows));
-            cut = cut_at(stretch.min(open.unwrap_or_default()).max(window_end));
-            while let Some(key) = self.agenda.first().copied().filter(|key| *key < cut) {
-                self.agenda.pop_before(&cut);
-                self.follow_list(&key, network, |key, host, command| network.plan(key, host, command));
+            end_key = cut_at(stretch.min(open.unwrap_or_default()).max(window_end));
+            while let Some(key) = self.global_events.peek().copied().filter(|key| *key < end_key) {
+                self.global_events.pop_before(&end_key);
+                self.run_due_flow_actions(&key, network, |key, host, command| {
+                    network.plan(key, host, command)
+                });
             }
-            events += alternate(network, leader, start, &cut);
-            self.windows =
-                if events < MANY_EVENTS { (2 * self.windows).min(WINDOWS) } else { self.windows.div_ceil(2) };
+            events += run_alternating(network, leader, start, &end_key);
+            self.windows = if events < MAX_EVENTS_PER_STRETCH {
+                (2 * self.windows).min(MAX_WINDOWS_PER_STRETCH)
+            } else {
+                self.windows.div_ceil(2)
+            };
             for report in network.take_reports() {
-                self.hear(&report);
+                self.on_report(&report);
             }
         }
-        self.now = cut.time.min(end);
-        let Some(key) = whole.filter(|whole| *whole == cut) else { return Ran { events, over: false } };
-        self.agenda.pop_before(&Key::start_of(Time::MAX));
+        self.now = end_key.time.min(end);
+        let Some(key) = next_global.filter(|whole| *whole == end_key) else {
+            return WindowOutcome { events, is_over: false };
+        };
+        self.global_events.pop_before(&EventKey::first_at(Time::MAX));
         let now = key.time;
         let mut over = false;
         if key.event() == Event::Sample {
             self.sample(now, network);
             over = self.is_deadlocked(network);
         } else {
-            let applied = self.changes.apply_due(now, network, &mut self.agenda);
+            let applied = self.changes.apply_due(now, network, &mut self.global_events);
             applied.expect("the same switches and tables were accepted before");
             for report in network.take_reports() {
-                self.hear(&report);
+                self.on_report(&report);
             }
         }
-        Ran { events: events + 1, over }
+        WindowOutcome { events: events + 1, is_over: over }
     }
 
     /// Lets the processes with hosts do all that is before `cut`, in the order of events over all of them: a flow that ends
     /// at one host can start the next at another, at once. Ends early when the run is over because no flow is left, and says
     /// after which event then: the key of the first event that does not happen. Also returns the number of events.
-    fn attend(&mut self, network: &Network, cut: &Key) -> (u64, Option<Key>) {
+    fn step_hosts(&mut self, network: &Network, cut: &EventKey) -> (u64, Option<EventKey>) {
         let mut events = 0;
-        let next =
-            |number: u32| network.next(number).filter(|key| key < cut).map(|key| Reverse((key, number)));
+        let next = |number: u32| {
+            network.next_event_of(number).filter(|key| key < cut).map(|key| Reverse((key, number)))
+        };
         let hosts = network.with_hosts().iter().copied().filter(|&number| network.due(number) <= cut.time);
         let mut heads: BinaryHeap<_> = hosts.filter_map(next).collect();
         loop {
-            let flow = self.agenda.first().copied().filter(|key| key < cut && key.event() == Event::Flow);
+            let flow = self
+                .global_events
+                .peek()
+                .copied()
+                .filter(|key| key < cut && key.event() == Event::FlowSchedule);
             let head = heads.peek().map(|Reverse((key, _))| *key);
             let key = match (flow, head) {
                 (Some(flow), head) if head.is_none_or(|head| flow < head) => {
-                    self.agenda.pop_before(cut);
+                    self.global_events.pop_before(cut);
                     let mut woken = Vec::new();
-                    self.follow_list(&flow, network, |key, host, command| {
+                    self.run_due_flow_actions(&flow, network, |key, host, command| {
                         network.command(key.time, host, command);
                         woken.push(network.process_of(host));
                     });
@@ -389,11 +409,11 @@ impl<'e> SchemeRun<'e> {
                 (_, Some(head)) => {
                     let Some(Reverse((_, number))) = heads.pop() else { continue };
                     // It may have been in the heap twice.
-                    let stepped = network.next(number) == Some(head);
+                    let stepped = network.next_event_of(number) == Some(head);
                     if !stepped {
                         continue;
                     }
-                    network.step(number, cut);
+                    network.step_process(number, cut);
                     heads.extend(next(number));
                     head
                 }
@@ -402,7 +422,7 @@ impl<'e> SchemeRun<'e> {
             events += 1;
             let mut finished = false;
             for report in network.take_reports() {
-                finished |= self.hear(&report);
+                finished |= self.on_report(&report);
             }
             if finished && self.is_idle() {
                 return (events, Some(key));
@@ -411,40 +431,47 @@ impl<'e> SchemeRun<'e> {
     }
 
     /// Returns the time at which the next flow starts or stops, as far as is known now.
-    fn next_item(&self) -> Option<Time> {
-        let listed = self.listed.front().map(|(time, _)| *time);
+    fn next_flow_action(&self) -> Option<Time> {
+        let listed = self.flow_actions.front().map(|(time, _)| *time);
         listed.into_iter().chain(self.feed.due()).min()
     }
 
     /// Sees to it that there is an event when the next flow starts or stops.
-    fn await_flow(&mut self, now: Time) {
-        if let Some(next) = self.next_item().filter(|&next| self.next_flow.is_none_or(|due| next < due)) {
-            self.agenda.push(next, Event::Flow, now);
+    fn schedule_flow_event(&mut self, now: Time) {
+        if let Some(next) =
+            self.next_flow_action().filter(|&next| self.next_flow.is_none_or(|due| next < due))
+        {
+            self.global_events.push(next, Event::FlowSchedule, now);
             self.next_flow = Some(next);
         }
     }
 
     /// Starts and stops the flows whose time has come: `command` passes it on to their senders.
-    fn follow_list(&mut self, key: &Key, network: &Network, mut command: impl FnMut(&Key, HostIx, Command)) {
+    fn run_due_flow_actions(
+        &mut self,
+        key: &EventKey,
+        network: &Network,
+        mut command: impl FnMut(&EventKey, HostIx, HostCommand),
+    ) {
         let now = key.time;
         if self.next_flow == Some(now) {
             self.next_flow = None;
         }
         let experiment = self.experiment;
-        while let Some(due) = self.next_item().filter(|&due| due <= now) {
-            match self.listed.front() {
+        while let Some(due) = self.next_flow_action().filter(|&due| due <= now) {
+            match self.flow_actions.front() {
                 Some(&(time, item)) if time == due => {
-                    self.listed.pop_front();
+                    self.flow_actions.pop_front();
                     match item {
-                        Item::Start(index) => {
+                        FlowAction::Start(index) => {
                             let flow = &experiment.flows[index];
                             let start = self.start_flow(flow, Some(index), None, network);
-                            self.flows.list(index, start.record);
-                            command(key, flow.from, Command::Start(Box::new(start)));
+                            self.flows.set_predefined(index, start.flow_index);
+                            command(key, flow.from, HostCommand::Start(Box::new(start)));
                         }
-                        Item::Stop(index) => {
-                            if let Some(record) = self.flows.listed(index) {
-                                command(key, experiment.flows[index].from, Command::Stop(record));
+                        FlowAction::Stop(index) => {
+                            if let Some(record) = self.flows.predefined(index) {
+                                command(key, experiment.flows[index].from, HostCommand::Stop(record));
                             }
                         }
                     }
@@ -454,11 +481,11 @@ impl<'e> SchemeRun<'e> {
                     let tag = arrival.tag;
                     let flow = self.names.flow(arrival, random);
                     let start = self.start_flow(&flow, None, Some((source, tag)), network);
-                    command(key, flow.from, Command::Start(Box::new(start)));
+                    command(key, flow.from, HostCommand::Start(Box::new(start)));
                 }
             }
         }
-        self.await_flow(key.time);
+        self.schedule_flow_event(key.time);
     }
 
     /// Makes a flow known, and returns what its sender has to do; `source` made it, and calls it by that tag.
@@ -468,13 +495,13 @@ impl<'e> SchemeRun<'e> {
         listed: Option<usize>,
         source: Option<(usize, u32)>,
         network: &Network,
-    ) -> Start {
+    ) -> StartFlow {
         let topology = &self.experiment.topology;
         let peer = topology.host(flow.to);
-        let message = self.flows.message(flow.from);
+        let message = self.flows.next_message_id(flow.from);
         let spec = FlowSpec {
             peer: peer.ip,
-            peer_mac: peer.mac,
+            next_hop_mac: peer.mac,
             entropy_port: flow.entropy_port,
             size: flow.size,
             message,
@@ -483,81 +510,87 @@ impl<'e> SchemeRun<'e> {
             let sender = topology.host(flow.from).ip;
             for end in [flow.from, flow.to] {
                 network.with_process_of(end, |process, _| {
-                    if let Some(arrivals) = &mut process.tally.arrivals {
-                        arrivals.expect(sender, message, size);
+                    if let Some(arrivals) = &mut process.counters.arrivals {
+                        arrivals.register_message(sender, message, size);
                     }
                 });
             }
         }
         let ideal = flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size));
         let record = self.flows.start(flow, message, ideal, source);
-        let announces = flow.announces.as_ref().map(|Announced { incast, senders }| Announcement {
+        let announces = flow.announces.as_ref().map(|SenderAnnouncement { incast, senders }| Announcement {
             incast: *incast,
             senders: senders.iter().map(|&host| topology.host(host).ip).collect(),
         });
-        Start { record, spec, announces, stops: flow.stop.is_some(), first: listed == Some(0) }
+        StartFlow {
+            flow_index: record,
+            spec,
+            announces,
+            stops: flow.stop.is_some(),
+            first: listed == Some(0),
+        }
     }
 
     /// Returns whether the run is over before its time.
     fn is_idle(&self) -> bool {
-        self.experiment.spec.until_idle && !self.flows.busy() && self.next_item().is_none()
+        self.experiment.spec.until_idle && !self.flows.has_sized_flows() && self.next_flow_action().is_none()
     }
 
     /// Returns whether the run may turn out to be over before `cut`. It is not if a flow has something to send that it has
     /// not sent: its last acknowledgement is more than a window away.
-    fn may_end_before(&mut self, cut: &Key, network: &Network) -> bool {
-        if !self.experiment.spec.until_idle || self.next_item().is_some_and(|next| next >= cut.time) {
+    fn may_end_before(&mut self, cut: &EventKey, network: &Network) -> bool {
+        if !self.experiment.spec.until_idle || self.next_flow_action().is_some_and(|next| next >= cut.time) {
             return false;
         }
         let is_unsent = |&(host, id): &(HostIx, FlowId)| {
-            let view = network.with_nic(host, |nic| nic.host.flow(id));
+            let view = network.with_host(host, |nic| nic.host.flow(id));
             view.is_some_and(|view| view.size.is_none_or(|size| view.sent < size))
         };
-        self.unsent = self.unsent.filter(is_unsent);
-        if self.unsent.is_none() {
+        self.unsent_flow = self.unsent_flow.filter(is_unsent);
+        if self.unsent_flow.is_none() {
             let sized = self.flows.all_sized().filter_map(|flow| Some((flow.from, flow.id?)));
-            self.unsent = sized.into_iter().find(is_unsent);
+            self.unsent_flow = sized.into_iter().find(is_unsent);
         }
-        self.unsent.is_none()
+        self.unsent_flow.is_none()
     }
 
     /// Takes note of what a host has reported. Returns whether a flow has finished.
-    fn hear(&mut self, Report { at, host, news }: &Report) -> bool {
+    fn on_report(&mut self, HostReport { at, host, news }: &HostReport) -> bool {
         let (mut finished, mut heard) = (false, false);
         match news {
-            News::Opened(record, id) => self.flows.opened(*record, *id),
-            News::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
+            HostReportKind::Opened(record, id) => self.flows.opened(*record, *id),
+            HostReportKind::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
                 finished = true;
                 let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
-                if let Some(Active { to, source: Some((source, tag)), .. }) = ended {
-                    self.feed.finished(source, Ended { to, tag }, *at);
+                if let Some(ActiveFlow { to, source: Some((source, tag)), .. }) = ended {
+                    self.feed.finished(source, FlowEnd { to, tag }, *at);
                     heard = true;
                 }
             }
-            News::Host(HostEvent::MessageReceived { peer, message, .. }) => {
+            HostReportKind::Host(HostEvent::MessageReceived { peer, message, .. }) => {
                 let sender = self.senders.get(peer);
-                let flow = sender.and_then(|&sender| self.flows.of_message(sender, *message));
-                if let Some(&Active { to, source: Some((source, tag)), .. }) = flow {
-                    self.feed.received(source, Ended { to, tag }, *at);
+                let flow = sender.and_then(|&sender| self.flows.by_message(sender, *message));
+                if let Some(&ActiveFlow { to, source: Some((source, tag)), .. }) = flow {
+                    self.feed.received(source, FlowEnd { to, tag }, *at);
                     heard = true;
                 }
             }
-            News::Host(HostEvent::Policy(event)) => self.changes.report(*at, event),
+            HostReportKind::Host(HostEvent::Policy(event)) => self.changes.on_policy_event(*at, event),
         }
         if heard && self.feed.is_closed() {
-            self.await_flow(*at);
+            self.schedule_flow_event(*at);
         }
         finished
     }
 
     /// Returns the experiment's flow of this number, while it is active.
-    fn flow_view(&self, listed: usize, network: &View<'_>) -> Option<FlowView> {
-        view(self.flows.active(self.flows.listed(listed)?)?, network)
+    fn flow_view(&self, listed: usize, network: &View<'_>) -> Option<FlowInfo> {
+        view(self.flows.active(self.flows.predefined(listed)?)?, network)
     }
 
     /// Payload of the experiment's flow of this number that was acknowledged.
     fn acked(&self, listed: usize, network: &View<'_>) -> Bytes {
-        let Some(record) = self.flows.listed(listed) else { return Bytes::ZERO };
+        let Some(record) = self.flows.predefined(listed) else { return Bytes::ZERO };
         match self.flows.active(record) {
             Some(flow) => view(flow, network).map_or(Bytes::ZERO, |view| view.acked),
             None => self.flows.record(record).acked,
@@ -566,8 +599,8 @@ impl<'e> SchemeRun<'e> {
 
     fn sample(&mut self, now: Time, network: &Network) {
         let interval = self.experiment.spec.observe.interval;
-        self.agenda.push(now + interval, Event::Sample, now);
-        let network = &network.glance();
+        self.global_events.push(now + interval, Event::Sample, now);
+        let network = &network.view_without_mail();
         if now >= self.window_start {
             for flow in self.flows.all_active_mut() {
                 let view = view(flow, network);
@@ -588,35 +621,35 @@ impl<'e> SchemeRun<'e> {
 
     /// Returns whether ports wait for each other for good, so that the run ends here.
     fn is_deadlocked(&mut self, network: &Network) -> bool {
-        if self.now - self.searched < DEADLOCK_INTERVAL || !self.changes.is_over() {
+        if self.now - self.last_deadlock_check < DEADLOCK_INTERVAL || !self.changes.is_exhausted() {
             return false;
         }
-        if network.glance().pauses_held() <= 0 {
+        if network.view_without_mail().pauses_held() <= 0 {
             return false;
         }
-        self.searched = self.now;
-        let found = deadlock::find(&network.view());
+        self.last_deadlock_check = self.now;
+        let found = deadlock::detect(&network.view());
         self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
     }
 }
 
 /// A flow as its sender has it.
-fn view(flow: &Active, network: &View<'_>) -> Option<FlowView> {
-    network.nic(flow.from).host.flow(flow.id?)
+fn view(flow: &ActiveFlow, network: &View<'_>) -> Option<FlowInfo> {
+    network.host(flow.from).host.flow(flow.id?)
 }
 
 /// Runs all processes from `start` to `cut`, one side after the other. Returns the number of events.
-fn alternate(network: &Network, leader: &mut Leader<'_, '_>, start: Time, cut: &Key) -> u64 {
+fn run_alternating(network: &Network, leader: &mut Coordinator<'_, '_>, start: Time, cut: &EventKey) -> u64 {
     let turns = network.turns();
-    let (mut reached, mut events) = (vec![Key::start_of(start); turns.len()], 0);
+    let (mut reached, mut events) = (vec![EventKey::first_at(start); turns.len()], 0);
     for side in (0..turns.len()).cycle() {
         if reached.iter().all(|reached| reached == cut) {
             break;
         }
         // What the other side sends from now on arrives no earlier.
         let other = reached[(side + 1) % turns.len()].time;
-        let end = Key::start_of(other.saturating_add(network.lookahead())).min(*cut);
+        let end = EventKey::first_at(other.saturating_add(network.lookahead())).min(*cut);
         let due = turns[side].iter().copied().filter(|number| network.due(*number) <= end.time);
         events += leader.run(&end, due, || ());
         reached[side] = end;
@@ -625,8 +658,8 @@ fn alternate(network: &Network, leader: &mut Leader<'_, '_>, start: Time, cut: &
 }
 
 /// Outcome of a window.
-struct Ran {
+struct WindowOutcome {
     events: u64,
     /// Nothing more is to happen.
-    over: bool,
+    is_over: bool,
 }

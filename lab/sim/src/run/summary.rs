@@ -1,34 +1,34 @@
 //! The summary of a run until now, in the words of [`weir_experiment::results`].
 
 use super::{SchemeRun, view};
-use crate::arrivals::Arrivals;
-use crate::flows::Active;
+use crate::flows::ActiveFlow;
 use crate::network::View;
-use crate::{packets, tally};
+use crate::rx_stats::RxStats;
+use crate::{counters, path_trace};
 use weir_controller::topology::HostIx;
-use weir_experiment::results::{PacketSummary, Part, PauseRecord, SchemeSummary, SchemeTrace};
+use weir_experiment::results::{PacketSummary, PauseRecord, SchemeSnapshot, SchemeSummary, SchemeTrace};
 use weir_experiment::{fct, layers};
 use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
     /// Sums up what has happened until now.
-    pub(super) fn part(&self, index: usize) -> Part {
+    pub(super) fn part(&self, index: usize) -> SchemeSnapshot {
         self.part_of(index, &self.network.view())
     }
 
-    pub(super) fn part_of(&self, index: usize, network: &View<'_>) -> Part {
+    pub(super) fn part_of(&self, index: usize, network: &View<'_>) -> SchemeSnapshot {
         let (summary, trace) = self.summarise(network);
         let label = self.experiment.schemes[index].label.clone();
         let (packet_hops, fingerprint) = (network.packet_hops(), network.fingerprint());
         let routes = self.routes.switches.iter().map(|switch| switch.forward.len()).sum();
-        Part { index, label, summary, trace, now: self.now, packet_hops, routes, fingerprint }
+        SchemeSnapshot { index, label, summary, trace, now: self.now, packet_hops, routes, fingerprint }
     }
 
     fn summarise(&self, network: &View<'_>) -> (SchemeSummary, SchemeTrace) {
         let topology = &self.experiment.topology;
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows = self.flows.records(|flow| view(flow, network).map(|view| (view.acked, view.retransmits)));
-        let mut log: Vec<_> = network.processes().flat_map(|process| &process.tally.pfc_log).collect();
+        let mut log: Vec<_> = network.processes().flat_map(|process| &process.counters.pfc_log).collect();
         // Stable: those of one process keep their order.
         log.sort_by_key(|&&(time, ..)| time);
         let pauses: Vec<PauseRecord> = log
@@ -38,12 +38,12 @@ impl SchemeRun<'_> {
                 switch: topology.switch(switch).name.clone(),
                 port,
                 priority: frame.priority,
-                on: frame.on,
+                is_pause: frame.on,
             })
             .collect();
         let slowdown = network.processes().find_map(|process| process.watch.as_ref()?.slowdown.at());
-        let mut counts = tally::count(network);
-        counts.add(&self.changes.before);
+        let mut counts = counters::collect_counts(network);
+        counts.add(&self.changes.pre_restart_counts);
         let goodputs = self.goodputs_in_window(network);
         let observe = &self.experiment.spec.observe;
         let layers = if observe.layers { layers::summarise(topology, &utilisation) } else { Vec::new() };
@@ -54,7 +54,7 @@ impl SchemeRun<'_> {
             jain: fct::jain(&goodputs.iter().map(|(_, bytes)| *bytes).collect::<Vec<_>>()),
             drops: counts.drops,
             marks: counts.marks,
-            pauses: pauses.iter().filter(|p| p.on).count() as u64,
+            pauses: pauses.iter().filter(|p| p.is_pause).count() as u64,
             deflections: counts.deflections,
             retransmits: counts.retransmits,
             timeouts: counts.timeouts,
@@ -71,15 +71,15 @@ impl SchemeRun<'_> {
         let interval = observe.interval;
         let end = self.now;
         let (ports, rates) = self.recorder.series();
-        let packets = packets::paths(network.packets(), topology);
+        let packets = path_trace::paths(network.packets(), topology);
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
     }
 
     /// Returns what packets cost and what befell them, if that was counted.
     fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
-        let mut arrivals = Arrivals::new(&self.experiment.spec.observe.size_classes);
+        let mut arrivals = RxStats::new(&self.experiment.spec.observe.size_classes);
         for process in network.processes() {
-            arrivals.add(process.tally.arrivals.as_ref()?);
+            arrivals.add(process.counters.arrivals.as_ref()?);
         }
         Some(PacketSummary {
             packet_hops: network.packet_hops(),
@@ -90,7 +90,7 @@ impl SchemeRun<'_> {
 
     /// Payload acknowledged within the fairness window by each flow that ran all through it, and its sender.
     fn goodputs_in_window(&self, network: &View<'_>) -> Vec<(HostIx, f64)> {
-        let goodput = |flow: &Active| {
+        let goodput = |flow: &ActiveFlow| {
             let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
             Some((flow.from, acked.saturating_sub(flow.acked_before_window?).as_f64()))
         };

@@ -29,7 +29,7 @@ fn nothing_stays_queued_at_a_slower_receiver() {
         let port = trace.ports.iter().find(|port| port.port == "s1:5").expect("the receiver's");
         // From 200 us after the last one has begun.
         let late = &port.queue_bytes[usize::try_from(senders * 20 + 1).unwrap()..];
-        let most = late.iter().max().unwrap();
-        assert!(*most <= 25_000, "{senders} senders: {most} B");
+        let max = late.iter().max().unwrap();
+        assert!(*max <= 25_000, "{senders} senders: {max} B");
     }
 }

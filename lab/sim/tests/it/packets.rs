@@ -51,10 +51,10 @@ fn receivers_see_the_marks_of_switches_and_the_path_of_the_topology() {
     // The only scheme's; and data alone is that number of full frames and more, over four links.
     assert_eq!(packets(dcqcn).packet_hops, summary.packet_hops);
     let payload = 8_000 + 2 * 300_000;
-    let least = 4 * payload * MTU / PAYLOAD;
+    let min = 4 * payload * MTU / PAYLOAD;
     let link_bytes = packets(dcqcn).link_bytes;
     // ACKs and headers of the last frames are the rest.
-    assert!(link_bytes > least && link_bytes < least * 11 / 10, "{link_bytes} for {least}");
+    assert!(link_bytes > min && link_bytes < min * 11 / 10, "{link_bytes} for {min}");
 }
 
 #[test]

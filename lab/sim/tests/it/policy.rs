@@ -71,7 +71,7 @@ observe: {interval: 100us}
     assert_eq!((winner.hosts, policy.lost), (16, 1), "{:?}", policy.sets);
     let all = winner.all_after_us.unwrap();
     assert!((4_000.0..9_000.0).contains(&all), "soon after the partition has healed: {all} us");
-    for (reason, least) in [
+    for (reason, min) in [
         ("host_policy_forged", 100),
         ("host_policy_replayed", 100),
         ("host_policy_malformed", 100),
@@ -79,6 +79,6 @@ observe: {interval: 100us}
         ("link_loss", 50),
         ("link_down", 20),
     ] {
-        assert!(scheme.drops.get(reason).is_some_and(|&n| n >= least), "{reason}: {:?}", scheme.drops);
+        assert!(scheme.drops.get(reason).is_some_and(|&n| n >= min), "{reason}: {:?}", scheme.drops);
     }
 }

@@ -6,11 +6,12 @@ use weir_controller::routes::routes;
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_experiment::Experiment;
 use weir_host::wire::{
-    Ecn, FrameRepr, FrameView, Kind, MAX_HEAD, POLICY_GROUP, POLICY_GROUP_MAC, WEIR_PORT, WeirRepr,
+    Ecn, FrameRepr, FrameView, MAX_HEADER_LEN, POLICY_GROUP, POLICY_GROUP_MAC, PacketKind, WEIR_PORT,
+    WeirRepr,
 };
-use weir_sim::assemble::Blueprint;
+use weir_sim::counters;
+use weir_sim::fabric_builder::FabricBuilder;
 use weir_sim::network::View;
-use weir_sim::tally;
 use weir_switch::engine::ReadyPorts;
 use weir_switch::packet::Packet;
 use weir_switch::program::Engine;
@@ -28,7 +29,7 @@ fn experiment(topology: &str, scheme: &str) -> Experiment {
 /// As host `from` sends it.
 fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
     let host = topology.host(from);
-    let weir = WeirRepr::of(Kind::Policy);
+    let weir = WeirRepr::of(PacketKind::Policy);
     let frame = FrameRepr {
         source_mac: host.mac,
         destination_mac: POLICY_GROUP_MAC,
@@ -40,7 +41,7 @@ fn policy(topology: &Topology, from: HostIx) -> Vec<u8> {
         weir,
         payload_len: PAYLOAD.len() as u32,
     };
-    let mut bytes = vec![0; MAX_HEAD];
+    let mut bytes = vec![0; MAX_HEADER_LEN];
     let head = frame.emit(&[], &mut bytes).expect("it fits");
     bytes.truncate(head);
     bytes.extend(PAYLOAD);
@@ -59,7 +60,7 @@ fn carry(
     let (mut heard, mut links) = (BTreeMap::<_, Vec<_>>::new(), 1);
     let mut flying = vec![(host.switch, host.switch_port, Packet::from_bytes(frame))];
     while let Some((at, port, packet)) = flying.pop() {
-        let switch = &mut network.chassis_mut(at).switch;
+        let switch = &mut network.switch_mut(at).switch;
         let mut ready = ReadyPorts::default();
         switch.receive(Time::ZERO, port, packet, &mut ready);
         for port in std::mem::take(&mut ready.0) {
@@ -72,7 +73,7 @@ fn carry(
                 }
             }
         }
-        assert!(switch.counters().balance());
+        assert!(switch.counters().is_balanced());
         assert!(links < 10_000, "it goes in circles");
     }
     (heard, links)
@@ -95,7 +96,7 @@ fn every_host_hears_every_other_once_in_every_program() {
             let experiment = experiment(topology, scheme);
             let topology = &experiment.topology;
             let routes = routes(topology, experiment.spec.routing).unwrap();
-            let network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+            let network = FabricBuilder::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
                 .and_then(|it| it.build())
                 .unwrap();
             let mut network = network.view();
@@ -107,7 +108,7 @@ fn every_host_hears_every_other_once_in_every_program() {
                 for copies in heard.values() {
                     let [copy] = &copies[..] else { panic!("{scheme}: {} copies", copies.len()) };
                     let view = FrameView::new(copy, 0).expect("a frame of ours");
-                    assert_eq!((view.weir.kind(), view.payload()), (Kind::Policy, PAYLOAD), "{scheme}");
+                    assert_eq!((view.weir.kind(), view.payload()), (PacketKind::Policy, PAYLOAD), "{scheme}");
                     assert_eq!(view.ethernet.destination(), POLICY_GROUP_MAC);
                     assert_eq!(
                         (view.ip.source(), view.ip.destination()),
@@ -117,7 +118,11 @@ fn every_host_hears_every_other_once_in_every_program() {
                 // A tree: one link less than it has nodes.
                 assert!(links < topology.hosts.len() + topology.switches.len(), "{scheme}: {links}");
             }
-            assert!(tally::count(&network).drops.is_empty(), "{scheme}: {:?}", tally::count(&network).drops);
+            assert!(
+                counters::collect_counts(&network).drops.is_empty(),
+                "{scheme}: {:?}",
+                counters::collect_counts(&network).drops
+            );
         }
     }
 }
@@ -129,7 +134,7 @@ fn flood_meter_limits_a_host() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
     let routes = routes(topology, experiment.spec.routing).unwrap();
-    let network = Blueprint::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = FabricBuilder::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
         .and_then(|it| it.build())
         .unwrap();
     let mut network = network.view();
@@ -139,7 +144,7 @@ fn flood_meter_limits_a_host() {
         let (heard, _) = carry(topology, &mut network, HostIx(0), &frame);
         assert_eq!(heard.len(), if said < burst { 15 } else { 0 }, "packet {said}");
     }
-    let drops = tally::count(&network).drops;
+    let drops = counters::collect_counts(&network).drops;
     assert_eq!(drops, BTreeMap::from([("policy_limit".to_owned(), 50)]));
     for host in 2..16 {
         let frame = policy(topology, HostIx(host));

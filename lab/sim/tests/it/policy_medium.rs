@@ -12,7 +12,7 @@ const IMIN: Time = Time::from_us(50);
 /// Half of a round trip, where Imin is 16 round trips, the default.
 const DELAY: Time = Time::from_ns(1_562);
 const DOUBLINGS: u32 = 6;
-const LONGEST: Time = Time::from_us(50 << DOUBLINGS);
+const MAX_INTERVAL: Time = Time::from_us(50 << DOUBLINGS);
 
 fn config(k: u32) -> PolicyConfig {
     let key = PolicyKey::new(b"what all of them know").unwrap();
@@ -30,25 +30,25 @@ fn policy(eta: &str) -> Policy {
 
 /// All quiet: intervals at their longest.
 fn settle(medium: &mut Medium) {
-    let until = medium.now + LONGEST * 4;
+    let until = medium.now + MAX_INTERVAL * 4;
     medium.run_until(until);
-    assert!(medium.nodes.iter().all(|node| node.trickle().interval() == LONGEST));
+    assert!(medium.nodes.iter().all(|node| node.trickle().interval() == MAX_INTERVAL));
 }
 
 /// From the quiet of the longest intervals: the one who sets it resets, speaks in the second half of an Imin, and all hear
 /// it. With loss it takes the next to say it again.
 #[test]
 fn a_new_policy_reaches_all_within_a_few_imin() {
-    for (count, loss, most) in
+    for (count, loss, max) in
         [(16, 0.0, 2), (64, 0.0, 2), (256, 0.0, 2), (64, 0.2, 4), (256, 0.5, 6), (1_024, 0.2, 4)]
     {
         let mut medium = nodes(count, 2, loss);
         settle(&mut medium);
         let began = medium.now;
         let id = medium.set(count / 2, policy("0.9")).unwrap();
-        let all = medium.run_until_all_hold(id, began + LONGEST).expect("it spreads");
+        let all = medium.run_until_converged(id, began + MAX_INTERVAL).expect("it spreads");
         let imins = (all - began).as_secs_f64() / IMIN.as_secs_f64();
-        assert!(imins <= f64::from(most), "{count} nodes, loss {loss}: {imins:.1} Imin");
+        assert!(imins <= f64::from(max), "{count} nodes, loss {loss}: {imins:.1} Imin");
         assert!(imins >= 0.5, "nothing is sent at a reset");
     }
 }
@@ -60,7 +60,7 @@ fn messages_per_host_fall_as_intervals_double() {
     settle(&mut medium);
     let began = medium.now;
     medium.set(3, policy("0.9")).unwrap();
-    medium.run_until(began + LONGEST * 4);
+    medium.run_until(began + MAX_INTERVAL * 4);
     let mut from = began + IMIN * 2;
     for doubling in 1..DOUBLINGS {
         let to = from + IMIN * (1 << doubling);
@@ -69,7 +69,7 @@ fn messages_per_host_fall_as_intervals_double() {
         from = to;
     }
     let (sent, hosts) = (medium.sent_within(from, medium.now), medium.nodes.len());
-    let rounds = (medium.now - from).as_secs_f64() / LONGEST.as_secs_f64();
+    let rounds = (medium.now - from).as_secs_f64() / MAX_INTERVAL.as_secs_f64();
     assert!((sent as f64) < 6.0 * rounds, "{sent} messages of {hosts} hosts in {rounds:.1} intervals");
 }
 
@@ -77,9 +77,9 @@ fn messages_per_host_fall_as_intervals_double() {
 fn messages_per_interval(count: usize, k: u32, loss: f64) -> f64 {
     const INTERVALS: u64 = 20;
     let mut medium = nodes(count, k, loss);
-    medium.run_until(LONGEST * 6);
+    medium.run_until(MAX_INTERVAL * 6);
     let from = medium.now;
-    medium.run_until(from + LONGEST * INTERVALS);
+    medium.run_until(from + MAX_INTERVAL * INTERVALS);
     medium.sent_within(from, medium.now) as f64 / INTERVALS as f64
 }
 
@@ -99,7 +99,7 @@ fn messages_per_interval_grow_no_faster_than_the_logarithm() {
 fn the_same_seed_gives_the_same_messages() {
     let run = |seed| {
         let mut medium = Medium::new(vec![config(2); 32], DELAY, 0.3, seed);
-        medium.run_until(LONGEST * 3);
+        medium.run_until(MAX_INTERVAL * 3);
         medium.sent
     };
     assert_eq!(run(7), run(7));
@@ -108,17 +108,17 @@ fn the_same_seed_gives_the_same_messages() {
 
 #[test]
 fn a_late_host_catches_up() {
-    let late = PolicyConfig { start: LONGEST * 5, ..config(2) };
+    let late = PolicyConfig { start: MAX_INTERVAL * 5, ..config(2) };
     let mut medium = Medium::new([vec![config(2); 31], vec![late]].concat(), DELAY, 0.1, 1);
-    medium.sides[31] = 0;
-    medium.run_until(LONGEST * 2);
+    medium.partitions[31] = 0;
+    medium.run_until(MAX_INTERVAL * 2);
     let id = medium.set(0, policy("0.9")).unwrap();
-    medium.run_until(LONGEST * 5);
-    assert_eq!(medium.holding(id), 31);
-    medium.sides[31] = 1;
-    let all = medium.run_until_all_hold(id, LONGEST * 6).expect("it asks by being older");
+    medium.run_until(MAX_INTERVAL * 5);
+    assert_eq!(medium.count_holding(id), 31);
+    medium.partitions[31] = 1;
+    let all = medium.run_until_converged(id, MAX_INTERVAL * 6).expect("it asks by being older");
     // It speaks within an Imin, the others reset, and one of them answers within an Imin.
-    assert!(all - LONGEST * 5 <= IMIN * 6, "{}", all - LONGEST * 5);
+    assert!(all - MAX_INTERVAL * 5 <= IMIN * 6, "{}", all - MAX_INTERVAL * 5);
 }
 
 /// A partition, a policy on each side, and then one network again: the higher version wins, or with equal versions the
@@ -127,24 +127,24 @@ fn a_late_host_catches_up() {
 fn a_partition_heals_to_one_winner() {
     let mut medium = nodes(40, 2, 0.1);
     settle(&mut medium);
-    (20..40).for_each(|node| medium.sides[node] = 2);
+    (20..40).for_each(|node| medium.partitions[node] = 2);
     let low = medium.set(5, policy("0.9")).unwrap();
     let high = medium.set(30, policy("0.8")).unwrap();
-    let until = medium.now + LONGEST * 3;
+    let until = medium.now + MAX_INTERVAL * 3;
     medium.run_until(until);
-    assert_eq!((medium.holding(low), medium.holding(high), low.version), (20, 20, high.version));
-    medium.sides.fill(1);
+    assert_eq!((medium.count_holding(low), medium.count_holding(high), low.version), (20, 20, high.version));
+    medium.partitions.fill(1);
     let healed = medium.now;
-    let all = medium.run_until_all_hold(high, healed + LONGEST * 3).expect("one wins");
-    assert!(all - healed <= LONGEST + IMIN * 8, "{}", all - healed);
+    let all = medium.run_until_converged(high, healed + MAX_INTERVAL * 3).expect("one wins");
+    assert!(all - healed <= MAX_INTERVAL + IMIN * 8, "{}", all - healed);
     let told = |node: &PolicyNode| node.history().any(|record| record.lost);
     let losers: Vec<_> = (0..40).filter(|&node| told(&medium.nodes[node])).collect();
     assert_eq!(losers, [5], "who set the one that lost, and nobody else");
     // What is set next beats both.
     let next = medium.set(5, policy("0.7")).unwrap();
     assert_eq!(next.version, high.version + 1);
-    let until = medium.now + LONGEST;
-    assert!(medium.run_until_all_hold(next, until).is_some());
+    let until = medium.now + MAX_INTERVAL;
+    assert!(medium.run_until_converged(next, until).is_some());
     assert!((0..40).filter(|&node| told(&medium.nodes[node])).eq([5]), "30 was not beaten, but followed");
 }
 
@@ -156,18 +156,18 @@ fn churn_does_no_harm() {
     let mut last = None;
     for round in 0..12u64 {
         let of = |round: u64| (0..6).map(move |i| ((round * 6 + i) * 37 % 60) as usize);
-        of(round).for_each(|node| medium.sides[node] = 0);
+        of(round).for_each(|node| medium.partitions[node] = 0);
         if let Some(back) = round.checked_sub(3) {
-            of(back).for_each(|node| medium.sides[node] = 1);
+            of(back).for_each(|node| medium.partitions[node] = 1);
         }
-        let setter = (0..60).find(|&node| medium.sides[node] == 1).unwrap();
+        let setter = (0..60).find(|&node| medium.partitions[node] == 1).unwrap();
         last = Some(medium.set(setter, policy(&format!("0.{}", 50 + round))).unwrap());
-        let until = medium.now + LONGEST;
+        let until = medium.now + MAX_INTERVAL;
         medium.run_until(until);
     }
-    medium.sides.fill(1);
-    let (id, until) = (last.unwrap(), medium.now + LONGEST * 4);
-    assert!(medium.run_until_all_hold(id, until).is_some(), "{} hold {id}", medium.holding(id));
+    medium.partitions.fill(1);
+    let (id, until) = (last.unwrap(), medium.now + MAX_INTERVAL * 4);
+    assert!(medium.run_until_converged(id, until).is_some(), "{} hold {id}", medium.count_holding(id));
 }
 
 fn sent_by(medium: &Medium, from: Time, chosen: impl Fn(usize) -> bool) -> usize {
@@ -182,7 +182,7 @@ fn a_higher_k_sends_more_messages() {
     let mut medium = Medium::new(configs, DELAY, 0.0, 3);
     settle(&mut medium);
     let from = medium.now;
-    medium.run_until(from + LONGEST * 40);
+    medium.run_until(from + MAX_INTERVAL * 40);
     let odd = sent_by(&medium, from, |node| node == 7);
     let others = sent_by(&medium, from, |node| node != 7) as f64 / 63.0;
     assert!(odd >= 30, "it speaks in almost every interval of 40: {odd}");
@@ -199,11 +199,11 @@ fn a_lower_imin_is_ahead_for_one_slow_interval_only() {
     let fast = PolicyConfig { trickle, ..slow.clone() };
     let configs: Vec<_> = (0..32).map(|i| if i < 4 { fast.clone() } else { slow.clone() }).collect();
     let mut medium = Medium::new(configs, Time::from_us(1), 0.0, 4);
-    let until = LONGEST * 5;
+    let until = MAX_INTERVAL * 5;
     medium.run_until(until);
     let began = medium.now;
     let id = medium.set(0, policy("0.9")).unwrap();
-    let all = medium.run_until_all_hold(id, began + IMIN).expect("it is fast");
+    let all = medium.run_until_converged(id, began + IMIN).expect("it is fast");
     assert!(all - began <= IMIN / FASTER + Time::from_us(1), "within the fast Imin: {}", all - began);
     medium.run_until(began + IMIN);
     assert_eq!(sent_by(&medium, began, |node| node >= 4), 0, "the slow ones were not needed yet");
@@ -211,8 +211,11 @@ fn a_lower_imin_is_ahead_for_one_slow_interval_only() {
     let slowest = medium.nodes[9].trickle().interval();
     let fastest = medium.nodes[0].trickle().interval();
     assert!(fastest * 2 >= slowest && slowest * 4 >= fastest, "{fastest} and {slowest}");
-    medium.run_until(began + LONGEST * 60);
-    assert!(sent_by(&medium, began + LONGEST, |node| node >= 4) > 10, "and then the slow ones speak as well");
+    medium.run_until(began + MAX_INTERVAL * 60);
+    assert!(
+        sent_by(&medium, began + MAX_INTERVAL, |node| node >= 4) > 10,
+        "and then the slow ones speak as well"
+    );
 }
 
 /// RFC 6206 §6.2, last sentence: equal doublings of unequal Imin are unequal longest intervals, which is §6.3.
@@ -223,9 +226,9 @@ fn a_lower_imax_carries_the_load_for_ever() {
     let short = PolicyConfig { trickle: TrickleConfig { doublings: 3, ..long.trickle }, ..long.clone() };
     let configs: Vec<_> = (0..32).map(|i| if i < 4 { short.clone() } else { long.clone() }).collect();
     let mut medium = Medium::new(configs, DELAY, 0.0, 5);
-    medium.run_until(LONGEST * 5);
+    medium.run_until(MAX_INTERVAL * 5);
     let from = medium.now;
-    medium.run_until(from + LONGEST * 40);
+    medium.run_until(from + MAX_INTERVAL * 40);
     let (few, many) = (sent_by(&medium, from, |node| node < 4), sent_by(&medium, from, |node| node >= 4));
     assert_eq!(many, 0, "always suppressed");
     let intervals = 40 << (DOUBLINGS - 3);
@@ -239,7 +242,7 @@ fn without_suppression_all_speak() {
     let mut medium = nodes(32, 0, 0.0);
     settle(&mut medium);
     let from = medium.now;
-    medium.run_until(from + LONGEST * 10);
+    medium.run_until(from + MAX_INTERVAL * 10);
     assert!((310..=330).contains(&medium.sent_within(from, medium.now)));
 }
 
@@ -248,15 +251,15 @@ fn without_suppression_all_speak() {
 fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
     let mut medium = nodes(24, 2, 0.0);
     let first = medium.set(2, policy("0.9")).unwrap();
-    assert!(medium.run_until_all_hold(first, LONGEST).is_some());
+    assert!(medium.run_until_converged(first, MAX_INTERVAL).is_some());
     // A packet of the first policy, for later.
     let speaker = medium.sent.last().unwrap().1;
-    let old = medium.overhear(speaker).unwrap();
+    let old = medium.last_message_of(speaker).unwrap();
     let second = medium.set(4, policy("0.85")).unwrap();
-    assert!(medium.run_until_all_hold(second, LONGEST * 2).is_some());
+    assert!(medium.run_until_converged(second, MAX_INTERVAL * 2).is_some());
     settle(&mut medium);
     let speaker_now = medium.sent.last().unwrap().1;
-    let current = medium.overhear(speaker_now).unwrap();
+    let current = medium.last_message_of(speaker_now).unwrap();
     let stranger = {
         let key = PolicyKey::new(b"what nobody told them").unwrap();
         let mut node = PolicyNode::new(&PolicyConfig { key, ..config(2) }, address(1_000), usize::MAX);
@@ -277,7 +280,7 @@ fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
     };
     let before = state(&medium);
     let heard: Vec<_> = medium.nodes.iter().map(|node| node.trickle().heard()).collect();
-    medium.refused.clear();
+    medium.rejected.clear();
     let mut changed = current.clone();
     changed[40] ^= 0xff;
     let attacks: [(usize, &[u8]); 6] = [
@@ -295,13 +298,13 @@ fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
     medium.run_until(until);
     assert_eq!(state(&medium), before, "nothing changes, nothing resets");
     assert!(medium.nodes.iter().map(|node| node.trickle().heard()).eq(heard), "nobody is quieted");
-    let count = |reason| medium.refused.iter().filter(|(_, why)| *why == reason).count();
+    let count = |expected| medium.rejected.iter().filter(|(_, reason)| *reason == expected).count();
     // As from oneself a packet is an echo, whatever it is.
     assert_eq!(count(DropReason::PolicyForged), 24 + 23 + 23);
     assert_eq!(count(DropReason::PolicyReplayed), 23 + 23);
     assert_eq!(count(DropReason::PolicyMalformed), 23);
-    assert_eq!(count(DropReason::PolicyEcho), 5);
-    assert_eq!(medium.refused.len(), 24 * 6);
+    assert_eq!(count(DropReason::PolicyLoopback), 5);
+    assert_eq!(medium.rejected.len(), 24 * 6);
 }
 
 /// A host that restarts with what it kept, and one that kept nothing.
@@ -309,7 +312,7 @@ fn forged_replayed_and_malformed_packets_change_and_reset_nothing() {
 fn a_restart_keeps_the_policy_and_knows_replays() {
     let mut medium = nodes(8, 2, 0.0);
     let id = medium.set(0, policy("0.9")).unwrap();
-    assert!(medium.run_until_all_hold(id, LONGEST).is_some());
+    assert!(medium.run_until_converged(id, MAX_INTERVAL).is_some());
     settle(&mut medium);
     let now = medium.now;
     let kept = medium.nodes[3].export(now);
@@ -349,15 +352,15 @@ fn a_restart_keeps_the_policy_and_knows_replays() {
 /// Ages go with the packets, so that a lifetime ends everywhere at about the same time, for late ones too.
 #[test]
 fn a_lifetime_is_counted_from_when_it_was_set() {
-    let late = PolicyConfig { start: LONGEST * 3, ..config(2) };
+    let late = PolicyConfig { start: MAX_INTERVAL * 3, ..config(2) };
     let mut medium = Medium::new([vec![config(2); 7], vec![late]].concat(), DELAY, 0.0, 1);
-    medium.sides[7] = 0;
+    medium.partitions[7] = 0;
     let set_at = medium.now;
     let policy = policy("0.9").edit(&Registry::builtin(), &[("lifetime", "1s")]).unwrap();
     let id = medium.set(0, policy).unwrap();
-    medium.run_until(LONGEST * 3);
-    medium.sides[7] = 1;
-    assert!(medium.run_until_all_hold(id, LONGEST * 4).is_some());
+    medium.run_until(MAX_INTERVAL * 3);
+    medium.partitions[7] = 1;
+    assert!(medium.run_until_converged(id, MAX_INTERVAL * 4).is_some());
     let ends = set_at + Time::from_secs(1);
     for node in &medium.nodes {
         let expires = node.held().expires().unwrap();

@@ -5,7 +5,7 @@ use weir_experiment::Experiment;
 use weir_experiment::results::SchemeSummary;
 use weir_host::scheme::SwitchProgram;
 use weir_host::schemes::Registry;
-use weir_sim::VirtualTime;
+use weir_sim::Simulation;
 use weir_switch::program::Engine;
 
 /// Senders that collide in the fabric and at a receiver, and short messages beside them.
@@ -38,7 +38,7 @@ fn both_engines_give_the_same_digest() {
     for scheme in Registry::builtin().schemes() {
         let experiment = experiment(scheme.name(), "observe: {packets: true}").unwrap();
         let digest = |engine| {
-            let backend = VirtualTime { engine, ..VirtualTime::new(1) };
+            let backend = Simulation { engine, ..Simulation::new(1) };
             weir_sim::run_on(&experiment, &backend, &mut ()).unwrap().summary.digest
         };
         assert_eq!(digest(Engine::Compiled), digest(Engine::Interpreter), "{}", scheme.name());
@@ -81,11 +81,14 @@ fn missing_parts_of_a_program_are_named() {
         ("hpcc", "dart", "INT records on DATA packets (annotation @weir_telemetry(\"data\") of main)"),
     ];
     for (scheme, program, what) in lacks {
-        let why = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
-        assert_eq!(why, format!("x.yaml:2:11: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks"));
+        let reason = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
+        assert_eq!(
+            reason,
+            format!("x.yaml:2:11: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks")
+        );
     }
-    let why = experiment("fncc", "program: weird").err().expect("it is refused");
-    assert!(why.contains("there is no program \"weird\", there are ecn, hpcc,"), "{why}");
+    let reason = experiment("fncc", "program: weird").err().expect("it is refused");
+    assert!(reason.contains("there is no program \"weird\", there are ecn, hpcc,"), "{reason}");
 }
 
 /// Parameters do not change what a scheme needs of the switches beyond what its own program offers.
@@ -136,8 +139,8 @@ fn faults_of_a_users_program_are_reported_before_anything_runs() {
         ),
     ];
     for (wrong, expected) in cases {
-        let why = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();
-        assert!(why.contains(expected), "{wrong}: {why}");
+        let reason = Experiment::load(&example, &[wrong.to_owned()], None).err().expect(wrong).to_string();
+        assert!(reason.contains(expected), "{wrong}: {reason}");
     }
 }
 

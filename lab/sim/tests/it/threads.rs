@@ -3,7 +3,7 @@
 use std::path::{Path, PathBuf};
 use weir_experiment::results::SchemeTrace;
 use weir_experiment::{Experiment, Flow};
-use weir_sim::VirtualTime;
+use weir_sim::Simulation;
 use weir_units::Time;
 
 /// Virtual time of each experiment, at most, unless `WEIR_THREADS` gives more.
@@ -17,8 +17,8 @@ const MANY: usize = 100;
 const BROUGHT_FORWARD: usize = 16;
 
 fn files() -> Vec<PathBuf> {
-    let folder = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
-    let entries = std::fs::read_dir(folder).expect("the repository has experiments");
+    let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../experiments");
+    let entries = std::fs::read_dir(dir).expect("the repository has experiments");
     let mut files: Vec<PathBuf> = entries.map(|entry| entry.expect("a file").path()).collect();
     files.retain(|path| path.extension().is_some_and(|extension| extension == "yaml"));
     files.sort();
@@ -64,7 +64,7 @@ fn every_experiment_gives_the_same_bytes_on_any_number_of_threads() {
         }
         let digest = |threads| {
             // Every window is shared, however little there is to do; schemes run one after the other.
-            let virtual_time = VirtualTime { jobs: 1, share_from: 0, ..VirtualTime::new(threads) };
+            let virtual_time = Simulation { jobs: 1, parallel_threshold: 0, ..Simulation::new(threads) };
             let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
             (results.summary.digest, results.summary.packet_hops)
         };
@@ -93,7 +93,8 @@ fn closed_loops_and_early_ends_do_not_depend_on_threads() {
         );
         let experiment = Experiment::parse(&text, "x.yaml", "x", &[], None).unwrap_or_else(|e| panic!("{e}"));
         let run = |threads| {
-            let virtual_time = VirtualTime { share_from: 0, packets: true, ..VirtualTime::new(threads) };
+            let virtual_time =
+                Simulation { parallel_threshold: 0, trace_paths: true, ..Simulation::new(threads) };
             let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).expect("it runs");
             let packets = |trace: &SchemeTrace| format!("{:?}", trace.packets);
             (results.summary, results.traces.values().map(packets).collect::<Vec<_>>())

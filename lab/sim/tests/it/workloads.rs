@@ -3,7 +3,7 @@
 use std::collections::{BTreeMap, BTreeSet};
 use weir_experiment::Experiment;
 use weir_experiment::results::{FlowRecord, Results};
-use weir_sim::VirtualTime;
+use weir_sim::Simulation;
 use weir_units::{Bytes, Time};
 
 fn experiment(topology: &str, workloads: &str, rest: &str) -> Experiment {
@@ -30,7 +30,7 @@ fn poisson_has_its_load_and_is_the_same_under_every_scheme_on_any_number_of_core
         "duration: 4ms\nuntil_idle: true",
     );
     let one = weir_sim::run(&experiment, &mut ()).unwrap();
-    let two = weir_sim::run_on(&experiment, &VirtualTime::new(2), &mut ()).unwrap();
+    let two = weir_sim::run_on(&experiment, &Simulation::new(2), &mut ()).unwrap();
     assert_eq!(one.summary.digest, two.summary.digest);
     assert_eq!(one.order, two.order);
     let under = |scheme: &str| one.traces[scheme].flows.iter().map(identity).collect::<Vec<_>>();
@@ -110,22 +110,22 @@ fn all_to_all_has_every_pair_once_and_few_at_a_time() {
     let results = weir_sim::run(&experiment, &mut ()).unwrap();
     let pairs: BTreeSet<_> = flows(&results).iter().map(|f| (f.from.clone(), f.to.clone())).collect();
     assert_eq!((flows(&results).len(), pairs.len()), (20, 20));
-    assert!(at_a_time(flows(&results)).values().all(|&most| most == 2));
+    assert!(at_a_time(flows(&results)).values().all(|&max| max == 2));
     assert!(experiment.all_flows().is_err(), "they start when others end");
 }
 
 /// The maximum number of active flows of each host.
 fn at_a_time(flows: &[FlowRecord]) -> BTreeMap<String, usize> {
     let end = |flow: &FlowRecord| flow.fct.map_or(Time::MAX, |fct| flow.start + fct);
-    let mut most = BTreeMap::new();
+    let mut max = BTreeMap::new();
     for flow in flows {
         let beside = flows
             .iter()
             .filter(|other| other.from == flow.from && other.start <= flow.start && end(other) > flow.start);
-        let seen = most.entry(flow.from.to_string()).or_insert(0);
+        let seen = max.entry(flow.from.to_string()).or_insert(0);
         *seen = beside.count().max(*seen);
     }
-    most
+    max
 }
 
 #[test]

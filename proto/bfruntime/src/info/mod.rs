@@ -40,7 +40,7 @@ pub enum InfoError {
 
 /// Tables, found by id or name.
 #[derive(Clone, Debug, Default, PartialEq)]
-pub struct Info {
+pub struct BfrtInfo {
     tables: Vec<Table>,
     by_id: BTreeMap<u32, usize>,
 }
@@ -165,24 +165,24 @@ pub struct DataField {
     pub default: Option<u64>,
 }
 
-impl Info {
+impl BfrtInfo {
     /// Reads a bfrt.json.
     ///
     /// # Errors
     ///
     /// It is not JSON of this form, or two tables share an id.
-    pub fn parse(json: &[u8]) -> Result<Info, InfoError> {
-        Info::of(raw::tables(json)?)
+    pub fn parse(json: &[u8]) -> Result<BfrtInfo, InfoError> {
+        BfrtInfo::of(raw::tables(json)?)
     }
 
-    fn of(tables: Vec<Table>) -> Result<Info, InfoError> {
+    fn of(tables: Vec<Table>) -> Result<BfrtInfo, InfoError> {
         let mut by_id = BTreeMap::new();
         for (index, table) in tables.iter().enumerate() {
             if by_id.insert(table.id, index).is_some() {
                 return Err(InfoError::DuplicateId { name: table.name.clone(), id: table.id });
             }
         }
-        Ok(Info { tables, by_id })
+        Ok(BfrtInfo { tables, by_id })
     }
 
     /// Returns the tables of both.
@@ -190,8 +190,8 @@ impl Info {
     /// # Errors
     ///
     /// Two tables share an id.
-    pub fn joined(&self, other: &Info) -> Result<Info, InfoError> {
-        Info::of(self.tables.iter().chain(&other.tables).cloned().collect())
+    pub fn merged(&self, other: &BfrtInfo) -> Result<BfrtInfo, InfoError> {
+        BfrtInfo::of(self.tables.iter().chain(&other.tables).cloned().collect())
     }
 
     /// Returns all tables, in the order of the file.

@@ -1,15 +1,15 @@
 //! A program's bfrt.json as a P4Info: a controller that plans entries by names need not know which of the two a switch has.
 
-use super::{Info, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
+use super::{BfrtInfo, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
 use p4runtime::p4::config::v1 as p4;
 use p4runtime::p4::config::v1::match_field::{Match, MatchType as P4Match};
 use p4runtime::value;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// The architecture in the P4Info of [`Info::p4info`].
+/// The architecture in the P4Info of [`BfrtInfo::p4info`].
 pub const ARCHITECTURE: &str = "tna";
 
-impl Info {
+impl BfrtInfo {
     /// Returns the tables of the program whose entries have actions, with the ids of bfrt.json. A parameter of register
     /// actions becomes a table without a key and with one action, `set`, whose id is the table's. Tables with action
     /// profiles, and counters, are left out.

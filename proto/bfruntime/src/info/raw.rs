@@ -64,14 +64,14 @@ enum RawScope {
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RawData {
-    One {
+    Singleton {
         #[serde(default)]
         mandatory: bool,
         #[serde(default)]
         read_only: bool,
         singleton: RawField,
     },
-    Either {
+    OneOf {
         #[serde(default)]
         read_only: bool,
         oneof: Vec<RawField>,
@@ -150,9 +150,11 @@ fn action(raw: RawAction) -> Action {
 
 fn fields(raw: RawData) -> Vec<DataField> {
     match raw {
-        RawData::One { mandatory, read_only, singleton } => vec![field(singleton, mandatory, read_only)],
+        RawData::Singleton { mandatory, read_only, singleton } => {
+            vec![field(singleton, mandatory, read_only)]
+        }
         // Of alternatives none is mandatory.
-        RawData::Either { read_only, oneof } => {
+        RawData::OneOf { read_only, oneof } => {
             oneof.into_iter().map(|raw| field(raw, false, read_only)).collect()
         }
         RawData::Plain(raw) => {

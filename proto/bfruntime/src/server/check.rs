@@ -4,7 +4,7 @@ use crate::bfrt_proto::data_field::Value;
 use crate::bfrt_proto::key_field::MatchType as KeyMatch;
 use crate::bfrt_proto::{DataField, TableData, TableEntry, TableKey, table_entry};
 use crate::info::{DataField as Field, KeyField, Kind, MatchType, Scope, Table, TableType};
-use crate::value::{ones, width};
+use crate::value::{max_value, width};
 use p4runtime::value::bit_length;
 use std::collections::BTreeSet;
 
@@ -15,12 +15,12 @@ pub(super) fn key<'a>(table: &Table, entry: &'a TableEntry) -> Result<&'a TableK
     };
     let ids = key.fields.iter().map(|field| field.field_id);
     each_once(ids, table.key.iter().map(|field| (field.id, field.name.as_str(), true)))
-        .map_err(|why| format!("{}: key: {why}", table.name))?;
+        .map_err(|reason| format!("{}: key: {reason}", table.name))?;
     for given in &key.fields {
         let Some(field) = table.key.iter().find(|field| field.id == given.field_id) else { continue };
         let kind =
             given.match_type.as_ref().ok_or_else(|| format!("{}: {}: no value", table.name, field.name))?;
-        key_field(field, kind).map_err(|why| format!("{}: {}: {why}", table.name, field.name))?;
+        key_field(field, kind).map_err(|reason| format!("{}: {}: {reason}", table.name, field.name))?;
     }
     Ok(key)
 }
@@ -58,13 +58,13 @@ fn key_field(field: &KeyField, given: &KeyMatch) -> Result<(), String> {
 
 /// Returns whether any of the low `count` bits is set.
 fn has_bits_below(value: &[u8], count: u32) -> bool {
-    let low = ones(count);
+    let low = max_value(count);
     value.iter().rev().zip(low.iter().rev()).any(|(byte, mask)| byte & mask != 0)
 }
 
 /// Checks the data of an entry: an action that it may have, and all that belongs to it.
 pub(super) fn data<'a>(table: &Table, entry: &'a TableEntry, is_new: bool) -> Result<&'a TableData, String> {
-    let wrong = |why: String| format!("{}: {why}", table.name);
+    let wrong = |reason: String| format!("{}: {reason}", table.name);
     let data = entry.data.as_ref().ok_or_else(|| wrong("the entry has no data".to_owned()))?;
     match table.action(data.action_id) {
         None if data.action_id != 0 => return Err(wrong(format!("no action {:#010x}", data.action_id))),
@@ -80,10 +80,10 @@ pub(super) fn data<'a>(table: &Table, entry: &'a TableEntry, is_new: bool) -> Re
     let fields: Vec<&Field> = table.fields_with(data.action_id).collect();
     let ids = data.fields.iter().map(|field| field.field_id);
     let known = fields.iter().map(|field| (field.id, field.name.as_str(), field.mandatory && is_new));
-    each_once(ids, known).map_err(|why| wrong(format!("data: {why}")))?;
+    each_once(ids, known).map_err(|reason| wrong(format!("data: {reason}")))?;
     for given in &data.fields {
         let Some(field) = fields.iter().find(|field| field.id == given.field_id) else { continue };
-        data_field(field, given).map_err(|why| wrong(format!("{}: {why}", field.name)))?;
+        data_field(field, given).map_err(|reason| wrong(format!("{}: {reason}", field.name)))?;
     }
     Ok(data)
 }

@@ -21,7 +21,7 @@ use crate::bfrt_proto::{
     TargetDevice, WriteRequest, WriteResponse,
 };
 use crate::error_details;
-use crate::info::{Info, InfoError};
+use crate::info::{BfrtInfo, InfoError};
 use p4runtime::google::rpc;
 use std::collections::BTreeSet;
 use std::error::Error;
@@ -59,7 +59,7 @@ impl TableServer {
     ///
     /// `bfrt_json` is no bfrt.json.
     pub fn new(device_id: u32, p4_name: &str, bfrt_json: Vec<u8>) -> Result<TableServer, InfoError> {
-        let info = Info::parse(&bfrt_json)?.joined(&Info::parse(FIXED_TABLES)?)?;
+        let info = BfrtInfo::parse(&bfrt_json)?.merged(&BfrtInfo::parse(FIXED_TABLES)?)?;
         let state =
             State { tables: Tables::new(info), clients: BTreeSet::new(), bound: None, refused: Vec::new() };
         let (bfrt_json, state) = (Arc::new(bfrt_json), Arc::new(Mutex::new(state)));
@@ -217,8 +217,8 @@ impl BfRuntime for TableServer {
                     continue;
                 }
                 if !server.state().clients.insert(ask.client_id) {
-                    let why = format!("client {} is known already", ask.client_id);
-                    let _ = out.send(Err(Status::already_exists(why))).await;
+                    let reason = format!("client {} is known already", ask.client_id);
+                    let _ = out.send(Err(Status::already_exists(reason))).await;
                     break;
                 }
                 ours = Some(ask.client_id);

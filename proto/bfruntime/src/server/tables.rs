@@ -3,7 +3,7 @@ use crate::bfrt_proto::data_field::Value;
 use crate::bfrt_proto::{
     Entity, Error, TableData, TableEntry, TableKey, Update, entity, table_entry, update,
 };
-use crate::info::{Info, Table};
+use crate::info::{BfrtInfo, Table};
 use p4runtime::google::rpc::Code;
 use prost::Message;
 use std::collections::BTreeMap;
@@ -11,7 +11,7 @@ use std::collections::BTreeMap;
 /// The tables of a switch in memory. Every update is checked against their description.
 #[derive(Clone, Debug)]
 pub struct Tables {
-    info: Info,
+    info: BfrtInfo,
     /// By table, then by the encoded key.
     entries: BTreeMap<u32, BTreeMap<Vec<u8>, TableEntry>>,
     defaults: BTreeMap<u32, TableData>,
@@ -19,12 +19,12 @@ pub struct Tables {
 
 impl Tables {
     /// Empty tables: those of the program and of the driver.
-    pub fn new(info: Info) -> Tables {
+    pub fn new(info: BfrtInfo) -> Tables {
         Tables { info, entries: BTreeMap::new(), defaults: BTreeMap::new() }
     }
 
     /// Returns the description of the tables.
-    pub fn info(&self) -> &Info {
+    pub fn info(&self) -> &BfrtInfo {
         &self.info
     }
 
@@ -51,7 +51,7 @@ impl Tables {
         else {
             return Err(error(Code::Unimplemented, "only entries of tables are written here"));
         };
-        let wrong = |why: String| error(Code::InvalidArgument, &why);
+        let wrong = |reason: String| error(Code::InvalidArgument, &reason);
         let table = self.info.id(entry.table_id);
         let table = table.ok_or_else(|| wrong(format!("no table {:#010x}", entry.table_id)))?.clone();
         check::writable(&table, entry).map_err(wrong)?;
@@ -82,8 +82,8 @@ impl Tables {
         check::data(&table, entry, kind == update::Type::Insert).map_err(wrong)?;
         self.check_references(&table, entry)?;
         if kind == update::Type::Insert && self.len(table.id) as u64 >= table.size {
-            let why = format!("{}: has room for {} entries", table.name, table.size);
-            return Err(error(Code::ResourceExhausted, &why));
+            let reason = format!("{}: has room for {} entries", table.name, table.size);
+            return Err(error(Code::ResourceExhausted, &reason));
         }
         let mut stored = entry.clone();
         if let Some(old) = present.filter(|_| kind == update::Type::Modify) {
@@ -96,8 +96,8 @@ impl Tables {
     fn write_default(&mut self, table: &Table, kind: update::Type, entry: &TableEntry) -> Result<(), Error> {
         match kind {
             update::Type::Modify => {
-                let data =
-                    check::data(table, entry, true).map_err(|why| error(Code::InvalidArgument, &why))?;
+                let data = check::data(table, entry, true)
+                    .map_err(|reason| error(Code::InvalidArgument, &reason))?;
                 self.defaults.insert(table.id, data.clone());
                 Ok(())
             }
@@ -164,7 +164,7 @@ impl Tables {
         let Some(entity::Entity::TableEntry(asked)) = &entity.entity else {
             return Err(error(Code::Unimplemented, "only entries of tables are read here"));
         };
-        let wrong = |why: String| error(Code::InvalidArgument, &why);
+        let wrong = |reason: String| error(Code::InvalidArgument, &reason);
         let table = self.info.id(asked.table_id);
         let table = table.ok_or_else(|| wrong(format!("no table {:#010x}", asked.table_id)))?;
         let found = |entry: TableEntry| Entity { entity: Some(entity::Entity::TableEntry(entry)) };
@@ -206,10 +206,10 @@ fn merged(old: Option<&TableData>, mut new: TableData) -> TableData {
 fn initial(table: &Table) -> Option<TableData> {
     use crate::bfrt_proto::DataField;
     use crate::info::{Scope, TableType};
-    use crate::value::fit;
+    use crate::value::resize;
     if table.table_type == TableType::RegisterParam {
         let fields = table.fields.iter().map(|field| {
-            let value = fit(&field.default?.to_be_bytes(), field.kind.bits()?)?;
+            let value = resize(&field.default?.to_be_bytes(), field.kind.bits()?)?;
             Some(DataField { field_id: field.id, value: Some(Value::Stream(value)) })
         });
         return Some(TableData { action_id: 0, fields: fields.collect::<Option<_>>()? });

@@ -10,7 +10,7 @@
 //! | a multicast group | an entry of `$pre.node` with the ports, one of `$pre.mgid` with the node, both with the group's number |
 //! | a clone session | an entry of `$mirror.cfg` |
 
-mod back;
+mod from_bfrt;
 mod replication;
 
 use crate::bfrt_proto::key_field::{Exact, Lpm, MatchType as KeyMatch, Optional, Range, Ternary};
@@ -18,8 +18,8 @@ use crate::bfrt_proto::{
     DataField, Entity, KeyField, TableData, TableEntry, TableFlags, TableKey, Update, data_field, entity,
     table_entry, update,
 };
-use crate::info::{self, Info, Kind, MATCH_PRIORITY, MatchType, Table, TableType};
-use crate::value::{fit, ones};
+use crate::info::{self, BfrtInfo, Kind, MATCH_PRIORITY, MatchType, Table, TableType};
+use crate::value::{max_value, resize};
 use p4runtime::p4::v1 as p4;
 use p4runtime::p4::v1::entity::Entity as P4Kind;
 use p4runtime::p4::v1::field_match::FieldMatchType;
@@ -29,7 +29,7 @@ use p4runtime::p4::v1::update::Type as P4Type;
 use thiserror::Error;
 
 /// `$MATCH_PRIORITY` of priority 0; drivers have 24 bits for it.
-const LAST_PRIORITY: u32 = (1 << 24) - 1;
+const MAX_PRIORITY: u32 = (1 << 24) - 1;
 /// Bytes of one unit of meters, 1 kbit.
 pub const METER_UNIT_BYTES: u64 = 125;
 
@@ -64,14 +64,14 @@ pub enum TranslateError {
         field: String,
     },
     /// A value that the field does not take.
-    #[error("table \"{table}\", {field}: {why}")]
+    #[error("table \"{table}\", {field}: {reason}")]
     Value {
         /// The table.
         table: String,
         /// The field.
         field: String,
         /// The reason.
-        why: &'static str,
+        reason: &'static str,
     },
     /// BF Runtime, or this translation, does not know the kind of entity.
     #[error("{0} cannot be written over BF Runtime")]
@@ -81,12 +81,12 @@ pub enum TranslateError {
 /// Translates for one switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Translator<'a> {
-    info: &'a Info,
+    info: &'a BfrtInfo,
 }
 
 impl<'a> Translator<'a> {
     /// For a switch with these tables, the program's and the driver's.
-    pub fn new(info: &'a Info) -> Translator<'a> {
+    pub fn new(info: &'a BfrtInfo) -> Translator<'a> {
         Translator { info }
     }
 
@@ -116,7 +116,7 @@ impl<'a> Translator<'a> {
     }
 
     /// Returns what to read to get all that [`entities`](Self::entities) translates.
-    pub fn everything(&self) -> Vec<Entity> {
+    pub fn read_all_entities(&self) -> Vec<Entity> {
         let mut all = Vec::new();
         for table in self.info.tables() {
             let is_keyed = !table.key.is_empty();
@@ -184,9 +184,10 @@ fn key(table: &Table, entry: &p4::TableEntry) -> Result<TableKey, TranslateError
         let given = given.and_then(|given| given.field_match_type.as_ref());
         let match_type = Some(match field.name.as_str() {
             MATCH_PRIORITY => {
-                let rank = u32::try_from(entry.priority).ok().and_then(|it| LAST_PRIORITY.checked_sub(it));
-                let rank =
-                    rank.ok_or_else(|| bad(table, MATCH_PRIORITY, "the priority does not fit 24 bits"))?;
+                let rank = u32::try_from(entry.priority).ok().and_then(|it| MAX_PRIORITY.checked_sub(it));
+                let rank = rank.ok_or_else(|| {
+                    invalid_value(table, MATCH_PRIORITY, "the priority does not fit 24 bits")
+                })?;
                 KeyMatch::Exact(Exact { value: rank.to_be_bytes().to_vec() })
             }
             _ => key_match(table, field, given)?,
@@ -202,7 +203,8 @@ fn key_match(
     given: Option<&FieldMatchType>,
 ) -> Result<KeyMatch, TranslateError> {
     let bits = field.kind.bits().unwrap_or_default();
-    let wide = |bytes: &[u8]| fit(bytes, bits).ok_or_else(|| bad(table, &field.name, "too wide"));
+    let wide =
+        |bytes: &[u8]| resize(bytes, bits).ok_or_else(|| invalid_value(table, &field.name, "too wide"));
     Ok(match (field.match_type, given) {
         (MatchType::Exact, Some(FieldMatchType::Exact(it))) => {
             KeyMatch::Exact(Exact { value: wide(&it.value)? })
@@ -221,12 +223,12 @@ fn key_match(
         (MatchType::Range, Some(FieldMatchType::Range(it))) => {
             KeyMatch::Range(Range { low: wide(&it.low)?, high: wide(&it.high)? })
         }
-        (MatchType::Range, None) => KeyMatch::Range(Range { low: wide(&[])?, high: ones(bits) }),
+        (MatchType::Range, None) => KeyMatch::Range(Range { low: wide(&[])?, high: max_value(bits) }),
         (MatchType::Optional, Some(FieldMatchType::Optional(it))) => {
             KeyMatch::Optional(Optional { value: wide(&it.value)?, is_valid: true })
         }
         (MatchType::Optional, None) => KeyMatch::Optional(Optional { value: wide(&[])?, is_valid: false }),
-        _ => return Err(bad(table, &field.name, "the field is matched otherwise")),
+        _ => return Err(invalid_value(table, &field.name, "the field is matched otherwise")),
     })
 }
 
@@ -248,7 +250,8 @@ fn data(table: &Table, entry: &p4::TableEntry) -> Result<TableData, TranslateErr
         for (name, bytes) in [(CIR, meter.cir), (PIR, meter.pir), (CBS, meter.cburst), (PBS, meter.pburst)] {
             let field = table.field(name).ok_or_else(|| no_field(table, name.to_owned()))?;
             let units = u64::try_from(bytes).ok().filter(|bytes| bytes % METER_UNIT_BYTES == 0);
-            let units = units.ok_or_else(|| bad(table, name, "not a multiple of 1 kbit"))? / METER_UNIT_BYTES;
+            let units = units.ok_or_else(|| invalid_value(table, name, "not a multiple of 1 kbit"))?
+                / METER_UNIT_BYTES;
             fields.push(number(table, field, &units.to_be_bytes())?);
         }
     }
@@ -257,8 +260,8 @@ fn data(table: &Table, entry: &p4::TableEntry) -> Result<TableData, TranslateErr
 
 /// A number in the width of its field.
 fn number(table: &Table, field: &info::DataField, value: &[u8]) -> Result<DataField, TranslateError> {
-    let Kind::Bits(bits) = field.kind else { return Err(bad(table, &field.name, "not a number")) };
-    let value = fit(value, bits).ok_or_else(|| bad(table, &field.name, "too wide"))?;
+    let Kind::Bits(bits) = field.kind else { return Err(invalid_value(table, &field.name, "not a number")) };
+    let value = resize(value, bits).ok_or_else(|| invalid_value(table, &field.name, "too wide"))?;
     Ok(DataField { field_id: field.id, value: Some(data_field::Value::Stream(value)) })
 }
 
@@ -266,6 +269,6 @@ fn no_field(table: &Table, field: String) -> TranslateError {
     TranslateError::Field { table: table.name.clone(), field }
 }
 
-fn bad(table: &Table, field: &str, why: &'static str) -> TranslateError {
-    TranslateError::Value { table: table.name.clone(), field: field.to_owned(), why }
+fn invalid_value(table: &Table, field: &str, reason: &'static str) -> TranslateError {
+    TranslateError::Value { table: table.name.clone(), field: field.to_owned(), reason }
 }

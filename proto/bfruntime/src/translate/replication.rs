@@ -1,11 +1,11 @@
 //! Multicast groups and clone sessions, which are entries of the driver's fixed tables.
 
-use super::{TranslateError, Translator, bad, no_field, number, updated};
+use super::{TranslateError, Translator, invalid_value, no_field, number, updated};
 use crate::bfrt_proto::data_field::{BoolArray, IntArray, Value};
 use crate::bfrt_proto::key_field::{Exact, MatchType};
 use crate::bfrt_proto::{DataField, KeyField, TableData, TableEntry, TableKey, Update, table_entry};
 use crate::info::{Kind, Table};
-use crate::value::fit;
+use crate::value::resize;
 use p4runtime::p4::v1 as p4;
 use p4runtime::p4::v1::replica::PortKind;
 use p4runtime::p4::v1::update::Type as P4Type;
@@ -28,7 +28,7 @@ pub(super) const LENGTH: &str = "$max_pkt_len";
 /// The action of a mirror session that sends each packet by itself.
 const NORMAL: &str = "$normal";
 /// `$max_pkt_len` of a session that does not truncate.
-pub(super) const WHOLE_PACKETS: u64 = 16_384;
+pub(super) const NO_TRUNCATION: u64 = 16_384;
 
 impl Translator<'_> {
     /// A node comes before the group that refers to it, and goes after it.
@@ -46,7 +46,7 @@ impl Translator<'_> {
             return Err(TranslateError::Unsupported("a multicast group with instances or backups"));
         }
         let ports: Option<Vec<u32>> = group.replicas.iter().map(port).collect();
-        let ports = ports.ok_or_else(|| bad(node, DEV_PORT, "not a number"))?;
+        let ports = ports.ok_or_else(|| invalid_value(node, DEV_PORT, "not a number"))?;
         let fields = vec![
             integer(node, RID, 0)?,
             field(node, LAG_ID, Value::IntArrVal(IntArray::default()))?,
@@ -87,12 +87,12 @@ impl Translator<'_> {
                 "a clone session with a class of service or an instance",
             ));
         }
-        let port = port(replica).ok_or_else(|| bad(table, EGRESS_PORT, "not a number"))?;
+        let port = port(replica).ok_or_else(|| invalid_value(table, EGRESS_PORT, "not a number"))?;
         let action = table.actions.iter().find(|action| action.name == NORMAL);
         let action = action.ok_or_else(|| no_field(table, NORMAL.to_owned()))?;
         let length = match session.packet_length_bytes {
-            0 => WHOLE_PACKETS,
-            bytes => u64::try_from(bytes).map_err(|_| bad(table, LENGTH, "negative"))?,
+            0 => NO_TRUNCATION,
+            bytes => u64::try_from(bytes).map_err(|_| invalid_value(table, LENGTH, "negative"))?,
         };
         let fields = vec![
             field(table, ENABLE, Value::BoolVal(true))?,
@@ -107,9 +107,10 @@ impl Translator<'_> {
 
 /// An entry of a table whose key is one number.
 fn entry(table: &Table, key: u32, data: Option<TableData>) -> Result<TableEntry, TranslateError> {
-    let [only] = table.key.as_slice() else { return Err(bad(table, "key", "not one field")) };
-    let Kind::Bits(bits) = only.kind else { return Err(bad(table, &only.name, "not a number")) };
-    let value = fit(&key.to_be_bytes(), bits).ok_or_else(|| bad(table, &only.name, "too wide"))?;
+    let [only] = table.key.as_slice() else { return Err(invalid_value(table, "key", "not one field")) };
+    let Kind::Bits(bits) = only.kind else { return Err(invalid_value(table, &only.name, "not a number")) };
+    let value =
+        resize(&key.to_be_bytes(), bits).ok_or_else(|| invalid_value(table, &only.name, "too wide"))?;
     let fields = vec![KeyField { field_id: only.id, match_type: Some(MatchType::Exact(Exact { value })) }];
     let value = Some(table_entry::Value::Key(TableKey { fields }));
     Ok(TableEntry { table_id: table.id, value, data, ..TableEntry::default() })

@@ -1,13 +1,13 @@
 //! `bfrt.json` of our programs: found by name, and as a P4Info.
 
-use bfruntime::info::{Info, Kind, MatchType, Scope, TableType};
+use bfruntime::info::{BfrtInfo, Kind, MatchType, Scope, TableType};
 use p4runtime::p4info::{Index, Object};
 
 pub const WEIR: &[u8] = include_bytes!("../../../../p4src/tna/build/weir.bfrt.json");
 
 #[test]
 fn p4cs_output_is_read_and_everything_has_its_width() {
-    let info = Info::parse(WEIR).unwrap();
+    let info = BfrtInfo::parse(WEIR).unwrap();
     let forward = info.named("forward").unwrap();
     assert_eq!(forward.name, "pipe.TnaIngress.weir.forwarding.forward");
     assert_eq!((forward.key[0].match_type, &forward.key[0].kind), (MatchType::Lpm, &Kind::Bits(32)));
@@ -29,7 +29,7 @@ fn p4cs_output_is_read_and_everything_has_its_width() {
 
 #[test]
 fn a_program_is_described_as_p4info_with_the_ids_of_bfrt_json() {
-    let info = Info::parse(WEIR).unwrap();
+    let info = BfrtInfo::parse(WEIR).unwrap();
     let index = Index::new(info.p4info()).unwrap();
     assert_eq!(index.pkg_info.arch, "tna");
     let ramp = index.tables.named("ecn_ramp").unwrap();
@@ -54,7 +54,7 @@ fn fields_of_unknown_types_are_read() {
          "container": [{"id": 2, "name": "scope", "type": {"type": "uint32"}}]}},
         {"oneof": [{"id": 3, "name": "mode", "type": {"type": "enum"}}, {"id": 4, "name": "on", "type": {"type": "bool"}}]}
     ]}]}"#;
-    let info = Info::parse(text.as_bytes()).unwrap();
+    let info = BfrtInfo::parse(text.as_bytes()).unwrap();
     let dev = info.named("dev").unwrap();
     let kinds: Vec<_> = dev.fields.iter().map(|field| (field.id, &field.kind, field.mandatory)).collect();
     assert_eq!(kinds, [(1, &Kind::Other, true), (3, &Kind::Other, false), (4, &Kind::Bool, false)]);
@@ -63,10 +63,10 @@ fn fields_of_unknown_types_are_read() {
 #[test]
 fn what_is_no_bfrt_json_is_refused() {
     for text in ["", "[]", r#"{"program": "x.p4"}"#, r#"{"tables": [{"name": "t"}]}"#] {
-        let error = Info::parse(text.as_bytes()).unwrap_err().to_string();
+        let error = BfrtInfo::parse(text.as_bytes()).unwrap_err().to_string();
         assert!(error.starts_with("not a bfrt.json: "), "{error}");
     }
     let twice = r#"{"tables": [{"name": "a", "id": 7, "table_type": "Counter", "size": 1},
                                {"name": "b", "id": 7, "table_type": "Counter", "size": 1}]}"#;
-    assert!(Info::parse(twice.as_bytes()).unwrap_err().to_string().contains("0x00000007 is taken"));
+    assert!(BfrtInfo::parse(twice.as_bytes()).unwrap_err().to_string().contains("0x00000007 is taken"));
 }

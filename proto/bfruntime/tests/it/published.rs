@@ -71,8 +71,8 @@ fn digest(facts: &BTreeSet<String>) -> u64 {
 fn every_fact_is_the_published_one() {
     let ours = facts(&FileDescriptorSet::decode(bfruntime::DESCRIPTORS).unwrap());
     if let Ok(path) = std::env::var("BFRUNTIME_PROTO") {
-        let folder = Path::new(&path).parent().unwrap().to_owned();
-        let theirs = facts(&protox::compile([&path], [folder]).unwrap());
+        let dir = Path::new(&path).parent().unwrap().to_owned();
+        let theirs = facts(&protox::compile([&path], [dir]).unwrap());
         let lines = |a: &BTreeSet<String>, b: &BTreeSet<String>| {
             a.difference(b).cloned().collect::<Vec<_>>().join("\n  ")
         };

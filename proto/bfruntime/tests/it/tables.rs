@@ -58,8 +58,8 @@ impl Bench {
     }
 
     fn refused(&mut self, entry: TableEntry, words: &str) {
-        let (code, why) = self.write(Type::Insert, entry).unwrap_err();
-        assert!(code == Code::InvalidArgument && why.contains(words), "{words}: {code:?} {why}");
+        let (code, reason) = self.write(Type::Insert, entry).unwrap_err();
+        assert!(code == Code::InvalidArgument && reason.contains(words), "{words}: {code:?} {reason}");
         assert!(self.0.is_empty());
     }
 }
@@ -165,7 +165,7 @@ fn a_full_table_takes_no_more() {
             table["size"] = 2.into();
         }
     }
-    let mut it = Bench(Tables::new(bfruntime::Info::parse(small.to_string().as_bytes()).unwrap()));
+    let mut it = Bench(Tables::new(bfruntime::BfrtInfo::parse(small.to_string().as_bytes()).unwrap()));
     let (one, two, three) = (class(&it, 1), class(&it, 2), class(&it, 3));
     it.write(Type::Insert, one.clone()).unwrap();
     it.write(Type::Insert, two).unwrap();

@@ -5,7 +5,7 @@ use bfruntime::bfrt_proto::data_field::Value;
 use bfruntime::bfrt_proto::key_field::{Exact, Lpm, MatchType, Range};
 use bfruntime::bfrt_proto::{Entity, TableEntry, Update, entity, table_entry, update};
 use bfruntime::translate::TranslateError;
-use bfruntime::{Info, Translator};
+use bfruntime::{BfrtInfo, Translator};
 use p4runtime::p4::v1 as p4;
 use p4runtime::p4::v1::action::Param;
 use p4runtime::p4::v1::entity::Entity as P4Kind;
@@ -15,8 +15,8 @@ use p4runtime::p4::v1::update::Type;
 /// The driver's fixed tables as the server of this crate describes them.
 const FIXED: &[u8] = include_bytes!("../../src/server/fixed_tables.json");
 
-pub fn tables() -> Info {
-    Info::parse(WEIR).unwrap().joined(&Info::parse(FIXED).unwrap()).unwrap()
+pub fn tables() -> BfrtInfo {
+    BfrtInfo::parse(WEIR).unwrap().merged(&BfrtInfo::parse(FIXED).unwrap()).unwrap()
 }
 
 fn exact(field_id: u32, value: &[u8]) -> p4::FieldMatch {
@@ -24,7 +24,7 @@ fn exact(field_id: u32, value: &[u8]) -> p4::FieldMatch {
     p4::FieldMatch { field_id, field_match_type: Some(kind) }
 }
 
-fn action(info: &Info, table: &str, action: &str, params: &[(u32, &[u8])]) -> Option<p4::TableAction> {
+fn action(info: &BfrtInfo, table: &str, action: &str, params: &[(u32, &[u8])]) -> Option<p4::TableAction> {
     let table = info.named(table).unwrap();
     let action_id = match table.actions.iter().find(|it| it.name.ends_with(&format!(".{action}"))) {
         Some(action) => action.id,
@@ -53,7 +53,7 @@ fn key_of(entry: &TableEntry) -> Vec<MatchType> {
 }
 
 /// Translates there and back, and returns what the switch gets.
-fn there_and_back(info: &Info, update: &p4::Update) -> Vec<TableEntry> {
+fn there_and_back(info: &BfrtInfo, update: &p4::Update) -> Vec<TableEntry> {
     let updates = Translator::new(info).update(update).unwrap();
     let held: Vec<TableEntry> = updates.iter().map(entry_of).collect();
     assert_eq!(Translator::new(info).entities(&held), [update.entity.clone().unwrap()]);
@@ -222,7 +222,7 @@ fn entities_that_the_switch_does_not_have_are_refused() {
 #[test]
 fn everything_is_read_that_can_be_written() {
     let info = tables();
-    let asked = Translator::new(&info).everything();
+    let asked = Translator::new(&info).read_all_entities();
     let names: Vec<String> = asked
         .iter()
         .map(|Entity { entity }| match entity {

@@ -16,11 +16,11 @@ pub struct Limits {
     /// The most connections at once from one address. One more takes the place of another from there.
     pub per_peer: usize,
     /// The time to the first call of a connection: TCP, TLS and HTTP/2 are set up within it.
-    pub handshake: Duration,
+    pub handshake_timeout: Duration,
     /// The time without a call after which a connection is closed. Clients of gRPC connect again at their next call.
-    pub idle: Duration,
+    pub idle_timeout: Duration,
     /// The time without a byte, not even the answer to a ping, after which a connection is closed.
-    pub silence: Duration,
+    pub read_timeout: Duration,
 }
 
 impl Default for Limits {
@@ -29,9 +29,9 @@ impl Default for Limits {
             connections: 128,
             // More than there are clients with a bid (`arbitration::MAX_CLIENTS`), so that one can always be displaced.
             per_peer: 32,
-            handshake: Duration::from_secs(10),
-            idle: Duration::from_secs(600),
-            silence: Duration::from_secs(30),
+            handshake_timeout: Duration::from_secs(10),
+            idle_timeout: Duration::from_secs(600),
+            read_timeout: Duration::from_secs(30),
         }
     }
 }
@@ -40,30 +40,30 @@ impl Default for Limits {
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,
-    open: Mutex<Open>,
+    open: Mutex<ConnectionTable>,
 }
 
 #[derive(Debug, Default)]
-struct Open {
+struct ConnectionTable {
     /// By number; none is used twice.
-    connections: BTreeMap<u64, Arc<Activity>>,
+    connections: BTreeMap<u64, Arc<ConnectionActivity>>,
     next: u64,
 }
 
 /// Activity of a connection.
 #[derive(Debug)]
-pub struct Activity {
+pub struct ConnectionActivity {
     peer: IpAddr,
-    calls: Mutex<Calls>,
+    calls: Mutex<CallActivity>,
     /// Notified when the connection is displaced.
-    displaced: Notify,
+    evicted: Notify,
 }
 
 #[derive(Debug)]
-struct Calls {
-    under_way: usize,
+struct CallActivity {
+    in_progress: usize,
     /// Number of streams among them that take part in the election.
-    bids: usize,
+    arbitrating: usize,
     /// True if there has been any.
     any: bool,
     /// The last time that one began or ended; without any, when the connection was accepted.
@@ -72,7 +72,7 @@ struct Calls {
 
 /// Precedence of a connection when another one must close.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
-enum Standing {
+enum EvictionRank {
     /// No call is open.
     Idle,
     Calls,
@@ -98,115 +98,116 @@ impl Admission {
 
     /// Admits a connection, which may displace another one: one without an open call before one with an open call, and
     /// of these the one whose last call is longest ago. `None` if all take part in the election.
-    pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<Place> {
+    pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<ConnectionPermit> {
         let mut open = lock(&self.open);
         let from_peer = open.connections.values().filter(|other| other.peer == peer).count();
         if from_peer >= self.limits.per_peer {
-            open.displace(|other| other.peer == peer)?;
+            open.evict_one(|other| other.peer == peer)?;
         } else if open.connections.len() >= self.limits.connections {
-            open.displace(|_| true)?;
+            open.evict_one(|_| true)?;
         }
-        let calls = Calls { under_way: 0, bids: 0, any: false, last: Instant::now() };
-        let activity = Arc::new(Activity { peer, calls: Mutex::new(calls), displaced: Notify::new() });
+        let calls = CallActivity { in_progress: 0, arbitrating: 0, any: false, last: Instant::now() };
+        let activity =
+            Arc::new(ConnectionActivity { peer, calls: Mutex::new(calls), evicted: Notify::new() });
         let number = open.next;
         open.next += 1;
         open.connections.insert(number, Arc::clone(&activity));
-        Some(Place { admission: Arc::clone(self), number, activity })
+        Some(ConnectionPermit { admission: Arc::clone(self), number, activity })
     }
 }
 
-impl Open {
+impl ConnectionTable {
     /// Displaces one of some connections, `None` if all of them keep their places.
-    fn displace(&mut self, among: impl Fn(&Activity) -> bool) -> Option<()> {
+    fn evict_one(&mut self, among: impl Fn(&ConnectionActivity) -> bool) -> Option<()> {
         let some = self.connections.iter().filter(|(_, connection)| among(connection));
         let ranked = some.map(|(&number, connection)| (connection.rank(), number));
         let ((standing, _), number) = ranked.min()?;
-        if standing == Standing::Bids {
+        if standing == EvictionRank::Bids {
             return None;
         }
         let displaced = self.connections.remove(&number)?;
         tracing::debug!(peer = %displaced.peer, "closing a P4Runtime connection in favour of a new one");
-        displaced.displaced.notify_one();
+        displaced.evicted.notify_one();
         Some(())
     }
 }
 
-impl Activity {
+impl ConnectionActivity {
     /// The least of all is displaced first.
-    fn rank(&self) -> (Standing, Instant) {
+    fn rank(&self) -> (EvictionRank, Instant) {
         let calls = lock(&self.calls);
         let standing = match *calls {
-            Calls { bids: 1.., .. } => Standing::Bids,
-            Calls { under_way: 1.., .. } => Standing::Calls,
-            _ => Standing::Idle,
+            CallActivity { arbitrating: 1.., .. } => EvictionRank::Bids,
+            CallActivity { in_progress: 1.., .. } => EvictionRank::Calls,
+            _ => EvictionRank::Idle,
         };
         (standing, calls.last)
     }
 
     /// Counts a call from now on, until what is returned is dropped.
-    pub fn begin_call(self: &Arc<Activity>) -> Call {
+    pub fn begin_call(self: &Arc<ConnectionActivity>) -> CallGuard {
         let mut calls = lock(&self.calls);
-        calls.under_way += 1;
+        calls.in_progress += 1;
         calls.any = true;
         calls.last = Instant::now();
-        Call { activity: Arc::clone(self), bids: Mutex::new(false) }
+        CallGuard { activity: Arc::clone(self), bids: Mutex::new(false) }
     }
 
     /// Returns the time at which the connection has been idle for too long; `None` while a call is open.
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let calls = lock(&self.calls);
-        let patience = if calls.any { limits.idle } else { limits.handshake };
-        (calls.under_way == 0).then(|| calls.last + patience)
+        let patience = if calls.any { limits.idle_timeout } else { limits.handshake_timeout };
+        (calls.in_progress == 0).then(|| calls.last + patience)
     }
 
     /// Waits until the connection is displaced.
     pub async fn displaced(&self) {
-        self.displaced.notified().await;
+        self.evicted.notified().await;
     }
 }
 
 /// An open call.
 #[derive(Debug)]
-pub struct Call {
-    activity: Arc<Activity>,
+pub struct CallGuard {
+    activity: Arc<ConnectionActivity>,
     bids: Mutex<bool>,
 }
 
-impl Call {
+impl CallGuard {
     /// Notes that the call is a stream that takes part in the election: its connection keeps its place.
-    pub fn takes_part(&self) {
+    pub fn mark_arbitrating(&self) {
         let before = std::mem::replace(&mut *lock(&self.bids), true);
-        lock(&self.activity.calls).bids += usize::from(!before);
+        lock(&self.activity.calls).arbitrating += usize::from(!before);
     }
 }
 
-impl Drop for Call {
+impl Drop for CallGuard {
     fn drop(&mut self) {
         let bids = *lock(&self.bids);
         let mut calls = lock(&self.activity.calls);
-        calls.under_way -= 1;
-        calls.bids -= usize::from(bids);
+        calls.in_progress -= 1;
+        calls.arbitrating -= usize::from(bids);
         calls.last = Instant::now();
     }
 }
 
 /// A place among the connections, given back when it is dropped.
 #[derive(Debug)]
-pub struct Place {
+pub struct ConnectionPermit {
     admission: Arc<Admission>,
     number: u64,
     /// Activity of the connection.
-    pub activity: Arc<Activity>,
+    pub activity: Arc<ConnectionActivity>,
 }
 
-impl Place {
+impl ConnectionPermit {
     /// Returns the bounds.
     pub fn limits(&self) -> &Limits {
         self.admission.limits()
     }
 }
 
-impl Drop for Place {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         lock(&self.admission.open).connections.remove(&self.number);
     }
@@ -226,14 +227,14 @@ mod tests {
     }
 
     /// Returns whether a connection has been told to go.
-    fn gone(place: &Place) -> bool {
+    fn gone(place: &ConnectionPermit) -> bool {
         !lock(&place.admission.open).connections.contains_key(&place.number)
     }
 
     #[test]
     fn the_connection_that_was_idle_longest_is_closed() {
         let admission = admission(3, 3);
-        let places: Vec<Place> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let places: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
         // The first has had a call since, so the second is next.
         drop(places[0].activity.begin_call());
         let fourth = admission.admit(peer(4)).unwrap();
@@ -248,17 +249,17 @@ mod tests {
     #[test]
     fn calls_keep_a_place_longer_and_bids_for_good() {
         let admission = admission(3, 3);
-        let places: Vec<Place> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let places: Vec<ConnectionPermit> = (1..=3).map(|n| admission.admit(peer(n)).unwrap()).collect();
         let bid = places[0].activity.begin_call();
-        bid.takes_part();
-        bid.takes_part();
+        bid.mark_arbitrating();
+        bid.mark_arbitrating();
         let _call = places[1].activity.begin_call();
-        let new: Vec<Place> = (4..=60).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let new: Vec<ConnectionPermit> = (4..=60).map(|n| admission.admit(peer(n)).unwrap()).collect();
         assert!(gone(&places[2]) && new[..56].iter().all(gone));
         assert!(!gone(&places[0]) && !gone(&places[1]));
         // Its stream has ended: it is like the others.
         drop(bid);
-        let _calls: Vec<Call> = new[56..].iter().map(|place| place.activity.begin_call()).collect();
+        let _calls: Vec<CallGuard> = new[56..].iter().map(|place| place.activity.begin_call()).collect();
         let _more = admission.admit(peer(61)).unwrap();
         assert!(gone(&places[0]));
     }
@@ -267,16 +268,16 @@ mod tests {
     fn a_peer_displaces_its_own_connections_only() {
         let admission = admission(4, 2);
         let other = admission.admit(peer(1)).unwrap();
-        let many: Vec<Place> = (0..10).map(|_| admission.admit(peer(2)).unwrap()).collect();
+        let many: Vec<ConnectionPermit> = (0..10).map(|_| admission.admit(peer(2)).unwrap()).collect();
         assert!(!gone(&other) && many[..8].iter().all(gone) && !many[8..].iter().any(gone));
     }
 
     #[test]
     fn a_connection_is_refused_if_all_others_take_part_in_arbitration() {
         let admission = admission(2, 2);
-        let places: Vec<Place> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
-        let calls: Vec<Call> = places.iter().map(|place| place.activity.begin_call()).collect();
-        calls.iter().for_each(Call::takes_part);
+        let places: Vec<ConnectionPermit> = (1..=2).map(|n| admission.admit(peer(n)).unwrap()).collect();
+        let calls: Vec<CallGuard> = places.iter().map(|place| place.activity.begin_call()).collect();
+        calls.iter().for_each(CallGuard::mark_arbitrating);
         assert!(admission.admit(peer(3)).is_none());
         assert!(!places.iter().any(gone));
     }
@@ -288,10 +289,10 @@ mod tests {
         let second = admission.admit(peer(1)).unwrap();
         first.activity.displaced().await;
         let limits = admission.limits();
-        let accepted = second.activity.deadline(limits).unwrap() - limits.handshake;
+        let accepted = second.activity.deadline(limits).unwrap() - limits.handshake_timeout;
         let call = second.activity.begin_call();
         assert_eq!(second.activity.deadline(limits), None);
         drop(call);
-        assert!(second.activity.deadline(limits).unwrap() - limits.idle >= accepted);
+        assert!(second.activity.deadline(limits).unwrap() - limits.idle_timeout >= accepted);
     }
 }

@@ -1,7 +1,7 @@
 //! Connections, within the bounds of [`Admission`]: each ends when another displaces it, when it does nothing for too
 //! long, and with its server.
 
-use super::admission::{Activity, Admission, Place};
+use super::admission::{Admission, ConnectionActivity, ConnectionPermit};
 use std::io;
 use std::pin::Pin;
 use std::sync::Arc;
@@ -15,19 +15,19 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
 /// Interval of HTTP/2 pings that check whether a client is alive.
-pub const PING: Duration = Duration::from_secs(10);
+pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
 /// Delay until the next connection is accepted after the system refused one (no descriptors left, say).
-const RETRY: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// A connection with a place among the others.
 pub struct Connection {
     stream: TcpStream,
-    place: Place,
+    place: ConnectionPermit,
     /// The last time that a byte came.
-    heard: Instant,
+    last_read: Instant,
     timer: Pin<Box<Sleep>>,
     /// Until something else ends it, with the reason.
-    end: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
+    shutdown: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
 }
 
 /// Returns the connections of a listener. No more are accepted when the receiver is dropped, and all end when
@@ -45,7 +45,7 @@ pub fn accept(
                     Ok(accepted) => accepted,
                     Err(error) => {
                         tracing::warn!(%error, "a P4Runtime connection was not accepted");
-                        sleep(RETRY).await;
+                        sleep(ACCEPT_RETRY_DELAY).await;
                         continue;
                     }
                 },
@@ -67,7 +67,7 @@ pub fn accept(
 }
 
 impl Connection {
-    fn new(stream: TcpStream, place: Place, mut server: watch::Receiver<()>) -> Connection {
+    fn new(stream: TcpStream, place: ConnectionPermit, mut server: watch::Receiver<()>) -> Connection {
         let activity = Arc::clone(&place.activity);
         let end = Box::pin(async move {
             let server_ended = async { while server.changed().await.is_ok() {} };
@@ -76,30 +76,30 @@ impl Connection {
                 () = activity.displaced() => "another connection took its place",
             }
         });
-        let heard = Instant::now();
+        let last_read = Instant::now();
         // Set when it is first asked.
-        let timer = Box::pin(sleep_until(heard));
-        Connection { stream, place, heard, timer, end: Some(end) }
+        let timer = Box::pin(sleep_until(last_read));
+        Connection { stream, place, last_read, timer, shutdown: Some(end) }
     }
 
     /// Returns the time at which the connection is closed if nothing happens until then.
     fn deadline(&self) -> Instant {
         let limits = self.place.limits();
-        let silent = self.heard + limits.silence;
+        let silent = self.last_read + limits.read_timeout;
         self.place.activity.deadline(limits).map_or(silent, |idle| idle.min(silent))
     }
 }
 
 impl Connected for Connection {
     /// With it, the server says which calls are open.
-    type ConnectInfo = Arc<Activity>;
-    fn connect_info(&self) -> Arc<Activity> {
+    type ConnectInfo = Arc<ConnectionActivity>;
+    fn connect_info(&self) -> Arc<ConnectionActivity> {
         Arc::clone(&self.place.activity)
     }
 }
 
-fn aborted(why: &'static str) -> Poll<io::Result<()>> {
-    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, why)))
+fn aborted(reason: &'static str) -> Poll<io::Result<()>> {
+    Poll::Ready(Err(io::Error::new(io::ErrorKind::ConnectionAborted, reason)))
 }
 
 impl AsyncRead for Connection {
@@ -109,17 +109,17 @@ impl AsyncRead for Connection {
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
         // Before anything is read: a client that sends without a pause is no exception.
-        match self.end.as_mut().map(|end| end.as_mut().poll(context)) {
+        match self.shutdown.as_mut().map(|end| end.as_mut().poll(context)) {
             Some(Poll::Pending) => {}
-            Some(Poll::Ready(why)) => {
-                self.end = None;
-                return aborted(why);
+            Some(Poll::Ready(reason)) => {
+                self.shutdown = None;
+                return aborted(reason);
             }
             None => return aborted("the connection has ended"),
         }
         let read = Pin::new(&mut self.stream).poll_read(context, buffer);
         if read.is_ready() {
-            self.heard = Instant::now();
+            self.last_read = Instant::now();
         }
         while self.deadline() > Instant::now() {
             if read.is_ready() {
@@ -205,13 +205,18 @@ mod tests {
 
     #[tokio::test]
     async fn bytes_without_a_call_do_not_keep_a_connection() {
-        let limits = Limits { handshake: SHORT, ..Limits::default() };
+        let limits = Limits { handshake_timeout: SHORT, ..Limits::default() };
         let (connection, client, _server) = connected(limits).await;
         let (kind, received) = end(connection, client).await;
         assert_eq!(kind, io::ErrorKind::TimedOut);
         assert!(received > 0);
         // A call that is over: the longer time without a call counts.
-        let limits = Limits { handshake: SHORT, idle: 3 * SHORT, silence: LONG, ..Limits::default() };
+        let limits = Limits {
+            handshake_timeout: SHORT,
+            idle_timeout: 3 * SHORT,
+            read_timeout: LONG,
+            ..Limits::default()
+        };
         let (connection, client, _server) = connected(limits).await;
         drop(connection.place.activity.begin_call());
         let begun = Instant::now();
@@ -221,13 +226,14 @@ mod tests {
 
     #[tokio::test]
     async fn a_call_keeps_a_connection_that_is_not_silent() {
-        let limits = Limits { handshake: SHORT, idle: SHORT, silence: LONG, ..Limits::default() };
+        let limits =
+            Limits { handshake_timeout: SHORT, idle_timeout: SHORT, read_timeout: LONG, ..Limits::default() };
         let (mut connection, mut client, _server) = connected(limits).await;
         let _call = connection.place.activity.begin_call();
         sleep(2 * SHORT).await;
         client.write_all(b"x").await.unwrap();
         assert_eq!(connection.read_u8().await.unwrap(), b'x');
-        let limits = Limits { silence: SHORT, ..limits };
+        let limits = Limits { read_timeout: SHORT, ..limits };
         let (mut connection, _client, _server) = connected(limits).await;
         let _call = connection.place.activity.begin_call();
         assert_eq!(connection.read_u8().await.unwrap_err().kind(), io::ErrorKind::TimedOut);

@@ -5,16 +5,16 @@
 //! whole or not at all (P4Runtime §13.4).
 
 use super::ServerConfig;
-use super::config::{self, Candidate, Headers};
 use super::digest::Digests;
+use super::forwarding_pipeline::{self, ControllerHeaders, StagedPipeline};
 use super::reconcile;
-use super::service::{MOST_FOUND_BY_ALL, MOST_READS};
+use super::service::{MAX_CONCURRENT_READS, MAX_TOTAL_READ_BYTES};
 use super::sessions::Sessions;
 use super::status::{from_control, from_dataplane};
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::set_forwarding_pipeline_config_request::Action;
 use p4runtime::p4::v1::{Entity, ForwardingPipelineConfig, TableEntry, Update};
-use p4runtime::received::{Parts, Received, Refused};
+use p4runtime::received::{DecodeError, Parts, Received};
 use prost::Message;
 use prost::bytes::Bytes;
 use std::sync::atomic::{AtomicBool, Ordering};
@@ -23,21 +23,21 @@ use std::time::{Duration, Instant};
 use tokio::sync::{Notify, RwLock, Semaphore};
 use tonic::Status;
 use weir_switch::Switch;
-use weir_switch::control::{Atomicity, Batch, Control, ControlError, Part};
+use weir_switch::control::{Atomicity, Batch, Control, ControlError, ReadPage};
 use weir_switch::driver::DataplaneHandle;
 use weir_switch::program::Program;
 use weir_units::Time;
 
 /// Updates applied, or rows read, between two batches of frames: about 0.2 ms, which every receive ring outlasts.
-const STEP: usize = 128;
+const BATCH_STEP: usize = 128;
 
 /// The memory that the updates of a step may take when they are decoded, bytes.
 const STEP_MEMORY: usize = 1 << 20;
 /// The memory that a request, or one of its updates or entities, may take beyond its encoded size when it is
 /// decoded, bytes. The largest that programs and controllers send take a tenth of it.
-pub const ALLOWANCE: usize = 4 << 20;
+pub const DECODE_ALLOWANCE: usize = 4 << 20;
 /// Requests longer than this are decoded one at a time, on a thread on which nobody else waits, bytes.
-const LARGE: usize = 64 << 10;
+const LARGE_REQUEST: usize = 64 << 10;
 
 /// The pipeline that runs.
 struct Active {
@@ -51,7 +51,7 @@ struct Active {
 pub struct Pipelines {
     active: Option<Active>,
     /// Saved, not yet committed: with a switch of its own, which takes the writes till then.
-    saved: Option<Candidate>,
+    saved: Option<StagedPipeline>,
 }
 
 /// One device and all that is connected to it.
@@ -60,27 +60,27 @@ pub struct Device {
     pub sessions: Mutex<Sessions>,
     pub pipelines: RwLock<Pipelines>,
     /// Of the pipeline that runs; `None` before the first.
-    pub headers: Mutex<Option<Arc<Headers>>>,
+    pub headers: Mutex<Option<Arc<ControllerHeaders>>>,
     pub digests: Mutex<Digests>,
     /// The digests or their settings are others now.
     pub digests_changed: Notify,
     /// True if any entry may time out; and that this has changed.
     pub has_timeouts: AtomicBool,
     pub timeouts_changed: Notify,
-    pub wanted: Arc<Wanted>,
+    pub wanted: Arc<Subscriptions>,
     /// Turns of reads.
-    pub reads: Semaphore,
+    pub read_permits: Semaphore,
     /// KiB that reads may find yet.
-    pub found: Semaphore,
+    pub read_memory: Semaphore,
     /// The turn to decode a large request.
-    decoding: Semaphore,
+    decode_permit: Semaphore,
     pub config: ServerConfig,
     started: Instant,
 }
 
 /// Messages that the data plane need not copy, because no client wants them.
 #[derive(Debug, Default)]
-pub struct Wanted {
+pub struct Subscriptions {
     pub packet_in: AtomicBool,
     pub digests: AtomicBool,
 }
@@ -102,9 +102,9 @@ impl Device {
             has_timeouts: AtomicBool::new(false),
             timeouts_changed: Notify::new(),
             wanted: Arc::default(),
-            reads: Semaphore::new(MOST_READS),
-            found: Semaphore::new(MOST_FOUND_BY_ALL >> 10),
-            decoding: Semaphore::new(1),
+            read_permits: Semaphore::new(MAX_CONCURRENT_READS),
+            read_memory: Semaphore::new(MAX_TOTAL_READ_BYTES >> 10),
+            decode_permit: Semaphore::new(1),
             config,
             started: Instant::now(),
         }
@@ -121,12 +121,12 @@ impl Device {
     pub async fn decode<M: 'static, R: Send + 'static>(
         &self,
         request: Received<M>,
-        decode: impl FnOnce(&Received<M>) -> Result<R, Refused> + Send + 'static,
+        decode: impl FnOnce(&Received<M>) -> Result<R, DecodeError> + Send + 'static,
     ) -> Result<R, Status> {
-        if request.encoded_len() <= LARGE {
+        if request.encoded_len() <= LARGE_REQUEST {
             return Ok(decode(&request)?);
         }
-        let _turn = self.decoding.acquire().await;
+        let _turn = self.decode_permit.acquire().await;
         let decoded = tokio::task::spawn_blocking(move || decode(&request)).await;
         Ok(decoded
             .map_err(|_| Status::internal("the request cannot be decoded, by a bug of this switch"))??)
@@ -137,7 +137,7 @@ impl Device {
         let primary = sessions.arbitration.primary();
         self.wanted.packet_in.store(primary.is_some(), Ordering::Relaxed);
         if primary != before {
-            lock(&self.digests).forget();
+            lock(&self.digests).reset();
         }
     }
 
@@ -150,7 +150,7 @@ impl Device {
     ) -> Result<Batch, Status> {
         let mut batch = Batch::new(updates.len(), atomicity);
         if let Some(saved) = &mut pipelines.saved {
-            batch.step(&mut saved.control, &mut saved.switch, updates.map(readable));
+            batch.step(&mut saved.control, &mut saved.switch, updates.map(to_update));
             return Ok(batch);
         }
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
@@ -159,10 +159,10 @@ impl Device {
             // No packet may come between atomic updates: each of them is decoded when its turn comes.
             let (some, all) = match atomicity {
                 Atomicity::DataplaneAtomic => (Vec::new(), Some(updates.clone())),
-                _ => (updates.decode_some(STEP, STEP_MEMORY), None),
+                _ => (updates.decode_some(BATCH_STEP, STEP_MEMORY), None),
             };
             let step = self.on_active(active, move |control, switch, _| {
-                let updates = some.into_iter().chain(all.into_iter().flatten()).map(readable);
+                let updates = some.into_iter().chain(all.into_iter().flatten()).map(to_update);
                 let done = batch.step(control, switch, updates);
                 (batch, done)
             });
@@ -196,7 +196,7 @@ impl Device {
         let control = lock(control);
         let mut digests = lock(&self.digests);
         digests.configure(control.digest_settings());
-        self.wanted.digests.store(digests.are_wanted(), Ordering::Relaxed);
+        self.wanted.digests.store(digests.any_enabled(), Ordering::Relaxed);
         self.digests_changed.notify_one();
         self.has_timeouts.store(control.has_timeouts(), Ordering::Relaxed);
         self.timeouts_changed.notify_one();
@@ -219,9 +219,9 @@ impl Device {
         while let Some(row) = from {
             let request = Arc::clone(&request);
             let read = self.on_active(active, move |control, switch, _| {
-                let mut part = Part::new(row, STEP);
+                let mut part = ReadPage::new(row, BATCH_STEP);
                 let found = control.read_part(switch, &request, &mut part);
-                (found, part.next())
+                (found, part.next_row())
             });
             let (found, next) = read.await?;
             match found {
@@ -276,7 +276,7 @@ impl Device {
                     }
                     Action::ReconcileAndCommit => {
                         if let Some(active) = &pipelines.active {
-                            self.carry_over(active, &mut candidate).await?;
+                            self.reconcile(active, &mut candidate).await?;
                         }
                         self.install(pipelines, candidate).await
                     }
@@ -287,11 +287,11 @@ impl Device {
     }
 
     /// Loading takes many milliseconds: not on a thread that others wait for.
-    async fn load(&self, config: ForwardingPipelineConfig) -> Result<Candidate, Status> {
+    async fn load(&self, config: ForwardingPipelineConfig) -> Result<StagedPipeline, Status> {
         let running = self.dataplane.call(|switch, _| Arc::clone(switch.pipeline().program())).await.ok();
         let switch_config = self.dataplane.switch_config().await.map_err(from_dataplane)?;
         let (seed, programs) = (self.config.seed, Arc::clone(&self.config.programs));
-        let load = move || config::load(&programs, config, running, switch_config, seed);
+        let load = move || forwarding_pipeline::load(&programs, config, running, switch_config, seed);
         let loading = tokio::task::spawn_blocking(load);
         let loaded = loading
             .await
@@ -299,14 +299,15 @@ impl Device {
         loaded.map_err(|error| from_control(&error))
     }
 
-    async fn carry_over(&self, active: &Active, candidate: &mut Candidate) -> Result<(), Status> {
-        let state = self.on_active(active, |control, switch, _| reconcile::State::of(control, switch));
+    async fn reconcile(&self, active: &Active, candidate: &mut StagedPipeline) -> Result<(), Status> {
+        let state =
+            self.on_active(active, |control, switch, _| reconcile::PipelineState::of(control, switch));
         let state = state.await?.map_err(|error| from_control(&error))?;
         state.restore(candidate).map_err(|error| from_control(&error))
     }
 
-    async fn install(&self, pipelines: &mut Pipelines, candidate: Candidate) -> Result<(), Status> {
-        let Candidate { switch, control, headers, config } = candidate;
+    async fn install(&self, pipelines: &mut Pipelines, candidate: StagedPipeline) -> Result<(), Status> {
+        let StagedPipeline { switch, control, headers, config } = candidate;
         let digests = Digests::of(control.p4info());
         let program = Arc::clone(switch.pipeline().program());
         self.dataplane.install(switch).await.map_err(from_dataplane)?;
@@ -334,7 +335,7 @@ impl Pipelines {
 }
 
 /// Returns an update as a batch takes it.
-fn readable(update: Result<Update, Refused>) -> Result<Update, ControlError> {
+fn to_update(update: Result<Update, DecodeError>) -> Result<Update, ControlError> {
     update.map_err(|refused| ControlError::new(Code::InvalidArgument, refused.to_string()))
 }
 

@@ -13,9 +13,9 @@ use weir_switch::pipeline::Digest;
 use weir_units::Time;
 
 /// The most messages in a list, whatever its controller allows: such a list stays far below gRPC's 4 MB.
-const MOST_IN_A_LIST: usize = 4096;
+const MAX_LIST_LEN: usize = 4096;
 /// The most messages of a digest that are remembered because their list is not acknowledged.
-const MOST_REMEMBERED: usize = 1 << 16;
+const MAX_OUTSTANDING: usize = 1 << 16;
 
 /// A message: its values.
 type Message = Vec<Vec<u8>>;
@@ -23,31 +23,31 @@ type Message = Vec<Vec<u8>>;
 /// All digests of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Digests {
-    by_id: BTreeMap<u32, Sender>,
+    by_id: BTreeMap<u32, DigestQueue>,
     /// Messages that found no room.
     pub lost: u64,
 }
 
 /// One digest: its messages that wait, and those that wait for an acknowledgement.
 #[derive(Clone, Debug)]
-struct Sender {
+struct DigestQueue {
     name: String,
-    shape: Shape,
+    shape: DigestEncoding,
     /// Not set: nobody wants this digest.
     config: Option<Config>,
     waiting: Vec<Message>,
     /// Time at which the first of them came.
-    since: Time,
+    oldest_at: Time,
     next_list: u64,
     /// Lists that are not acknowledged: when they were sent, and what was in them.
-    sent: BTreeMap<u64, (Time, Vec<Message>)>,
+    unacknowledged: BTreeMap<u64, (Time, Vec<Message>)>,
     /// All messages that wait for sending or acknowledgement: none of them is sent again.
-    known: BTreeSet<Message>,
+    outstanding: BTreeSet<Message>,
 }
 
 /// Form of a message on the wire.
 #[derive(Clone, Copy, Debug)]
-enum Shape {
+enum DigestEncoding {
     Bits,
     Struct,
     Tuple,
@@ -59,19 +59,19 @@ impl Digests {
         let sender = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
             let shape = match digest.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref()) {
-                Some(TypeSpec::Struct(_) | TypeSpec::Header(_)) => Shape::Struct,
-                Some(TypeSpec::Tuple(_)) => Shape::Tuple,
-                _ => Shape::Bits,
+                Some(TypeSpec::Struct(_) | TypeSpec::Header(_)) => DigestEncoding::Struct,
+                Some(TypeSpec::Tuple(_)) => DigestEncoding::Tuple,
+                _ => DigestEncoding::Bits,
             };
-            let sender = Sender {
+            let sender = DigestQueue {
                 name: preamble.name.clone(),
                 shape,
                 config: None,
                 waiting: Vec::new(),
-                since: Time::ZERO,
+                oldest_at: Time::ZERO,
                 next_list: 1,
-                sent: BTreeMap::new(),
-                known: BTreeSet::new(),
+                unacknowledged: BTreeMap::new(),
+                outstanding: BTreeSet::new(),
             };
             (preamble.id, sender)
         };
@@ -89,13 +89,13 @@ impl Digests {
     }
 
     /// Returns whether any digest is wanted.
-    pub fn are_wanted(&self) -> bool {
+    pub fn any_enabled(&self) -> bool {
         self.by_id.values().any(|sender| sender.config.is_some())
     }
 
     /// Forgets the messages sent so far, for a new primary that has not received them.
-    pub fn forget(&mut self) {
-        self.by_id.values_mut().for_each(Sender::forget);
+    pub fn reset(&mut self) {
+        self.by_id.values_mut().for_each(DigestQueue::forget);
     }
 
     /// Takes a message of the data plane. Returns its list if that is complete now.
@@ -103,17 +103,17 @@ impl Digests {
         let found = self.by_id.iter_mut().find(|(_, sender)| sender.name == digest.list);
         let (&id, sender) = found.filter(|(_, sender)| sender.config.is_some())?;
         sender.expire(now);
-        if sender.known.contains(&digest.values) {
+        if sender.outstanding.contains(&digest.values) {
             return None;
         }
-        if sender.known.len() >= MOST_REMEMBERED {
+        if sender.outstanding.len() >= MAX_OUTSTANDING {
             self.lost += 1;
             return None;
         }
         if sender.waiting.is_empty() {
-            sender.since = now;
+            sender.oldest_at = now;
         }
-        sender.known.insert(digest.values.clone());
+        sender.outstanding.insert(digest.values.clone());
         sender.waiting.push(digest.values);
         sender.is_due(now).then(|| sender.list(id, now))
     }
@@ -127,7 +127,7 @@ impl Digests {
     /// Returns the time at which [`Self::due`] has the next list.
     pub fn next_due(&self) -> Option<Time> {
         let waiting = self.by_id.values().filter(|sender| !sender.waiting.is_empty());
-        waiting.filter_map(|sender| Some(sender.since.saturating_add(sender.most_wait()?))).min()
+        waiting.filter_map(|sender| Some(sender.oldest_at.saturating_add(sender.most_wait()?))).min()
     }
 
     /// Records that the controller has a list. An old or unknown list changes nothing.
@@ -138,26 +138,26 @@ impl Digests {
     pub fn acknowledge(&mut self, ack: &DigestListAck) -> Result<(), ControlError> {
         let unknown = || ControlError::invalid(format!("there is no digest {:#010x}", ack.digest_id));
         let sender = self.by_id.get_mut(&ack.digest_id).ok_or_else(unknown)?;
-        if let Some((_, messages)) = sender.sent.remove(&ack.list_id) {
+        if let Some((_, messages)) = sender.unacknowledged.remove(&ack.list_id) {
             sender.release(&messages);
         }
         Ok(())
     }
 }
 
-impl Sender {
+impl DigestQueue {
     fn most_wait(&self) -> Option<Time> {
         self.config.map(|config| time(config.max_timeout_ns))
     }
 
     fn is_due(&self, now: Time) -> bool {
         let Some(config) = &self.config else { return false };
-        let most = match usize::try_from(config.max_list_size) {
-            Ok(most @ 1..) => most.min(MOST_IN_A_LIST),
-            _ => MOST_IN_A_LIST,
+        let max = match usize::try_from(config.max_list_size) {
+            Ok(max @ 1..) => max.min(MAX_LIST_LEN),
+            _ => MAX_LIST_LEN,
         };
-        let waited = now.saturating_sub(self.since) >= time(config.max_timeout_ns);
-        !self.waiting.is_empty() && (waited || self.waiting.len() >= most)
+        let waited = now.saturating_sub(self.oldest_at) >= time(config.max_timeout_ns);
+        !self.waiting.is_empty() && (waited || self.waiting.len() >= max)
     }
 
     fn list(&mut self, digest_id: u32, now: Time) -> DigestList {
@@ -166,7 +166,7 @@ impl Sender {
         self.next_list += 1;
         let data = messages.iter().map(|message| self.shape.data(message)).collect();
         if self.config.is_some_and(|config| config.ack_timeout_ns > 0) {
-            self.sent.insert(list_id, (now, messages));
+            self.unacknowledged.insert(list_id, (now, messages));
         } else {
             self.release(&messages);
         }
@@ -178,7 +178,7 @@ impl Sender {
         let Some(config) = &self.config else { return };
         let timeout = time(config.ack_timeout_ns);
         // Lists are sent in the order of their numbers.
-        while let Some(oldest) = self.sent.first_entry()
+        while let Some(oldest) = self.unacknowledged.first_entry()
             && now.saturating_sub(oldest.get().0) >= timeout
         {
             let (_, messages) = oldest.remove();
@@ -189,24 +189,24 @@ impl Sender {
     /// These may be sent again.
     fn release(&mut self, messages: &[Message]) {
         for message in messages {
-            self.known.remove(message);
+            self.outstanding.remove(message);
         }
     }
 
     fn forget(&mut self) {
         self.waiting.clear();
-        self.sent.clear();
-        self.known.clear();
+        self.unacknowledged.clear();
+        self.outstanding.clear();
     }
 }
 
-impl Shape {
+impl DigestEncoding {
     fn data(self, message: &Message) -> P4Data {
         let bits = |value: &Vec<u8>| Data::Bitstring(canonical(value));
         let members = || message.iter().map(|value| P4Data { data: Some(bits(value)) }).collect();
         let data = match (self, message.as_slice()) {
-            (Shape::Bits, [value]) => bits(value),
-            (Shape::Tuple, _) => Data::Tuple(P4StructLike { members: members() }),
+            (DigestEncoding::Bits, [value]) => bits(value),
+            (DigestEncoding::Tuple, _) => Data::Tuple(P4StructLike { members: members() }),
             _ => Data::Struct(P4StructLike { members: members() }),
         };
         P4Data { data: Some(data) }
@@ -291,14 +291,14 @@ mod tests {
         assert_eq!(digests.message(at(169), message(1)), None);
         assert!(digests.message(at(170), message(1)).is_some(), "not acknowledged for 100 ms");
         assert!(digests.acknowledge(&ack(5, 1)).unwrap_err().message.contains("no digest 0x00000005"));
-        digests.forget();
+        digests.reset();
         assert!(digests.message(at(171), message(1)).is_some(), "another primary");
     }
 
     #[test]
     fn memory_has_a_bound() {
         let mut digests = digests(0, 1, 1_000_000);
-        for n in 0..MOST_REMEMBERED as u32 + 10 {
+        for n in 0..MAX_OUTSTANDING as u32 + 10 {
             let values = vec![n.to_be_bytes().to_vec()];
             digests.message(Time::ZERO, Digest { list: "learn_t".into(), values });
         }
@@ -311,7 +311,7 @@ mod tests {
         let mut digests = digests(100, 10, 0);
         digests.message(Time::ZERO, message(1));
         digests.configure(&BTreeMap::new());
-        assert!(!digests.are_wanted());
+        assert!(!digests.any_enabled());
         assert!(digests.due(Time::from_secs(1)).is_empty());
         assert_eq!(digests.message(Time::from_secs(1), message(2)), None);
     }

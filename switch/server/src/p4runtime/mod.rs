@@ -23,13 +23,13 @@
 //!   nobody.
 
 mod admission;
-mod config;
 mod connection;
 mod device;
 mod digest;
+mod forwarding_pipeline;
+mod notifications;
 mod packet_io;
 mod reconcile;
-mod relay;
 mod server;
 mod service;
 mod sessions;
@@ -37,6 +37,6 @@ mod status;
 mod stream;
 mod tls;
 
-pub use config::Programs;
-pub use server::{Calls, Lost, ServeError, Server, ServerConfig, serve};
+pub use forwarding_pipeline::Programs;
+pub use server::{CallCounters, DroppedMessages, ServeError, Server, ServerConfig, serve};
 pub use tls::TlsConfig;

@@ -1,6 +1,6 @@
 //! RECONCILE_AND_COMMIT: what a pipeline holds, put into another one.
 
-use super::config::Candidate;
+use super::forwarding_pipeline::StagedPipeline;
 use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::packet_replication_engine_entry::Type as Pre;
@@ -16,18 +16,18 @@ use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
 
 /// The entities of a pipeline besides those of its program, in an order in which they can be written.
-pub struct State {
+pub struct PipelineState {
     index: Arc<Index>,
     updates: Vec<Update>,
 }
 
-impl State {
+impl PipelineState {
     /// Reads the state of a pipeline.
     ///
     /// # Errors
     ///
     /// INTERNAL: an entity cannot be read, by a bug of the switch.
-    pub fn of(control: &Control, switch: &Switch) -> Result<State, ControlError> {
+    pub fn of(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
         // What the program begins with is no state.
         let program = Arc::clone(switch.pipeline().program());
@@ -35,7 +35,7 @@ impl State {
             .map_err(|error| ControlError::new(Code::Internal, error.to_string()))?;
         let begin = Control::new(Arc::clone(&index), &fresh)?;
         let mut updates = Vec::new();
-        for (kind, request) in requests() {
+        for (kind, request) in state_read_requests() {
             let request = Entity { entity: Some(request) };
             let held = control.read(switch, &request)?;
             let initial = begin.read(&fresh, &request)?;
@@ -52,7 +52,7 @@ impl State {
             updates
                 .extend(held.into_iter().enumerate().filter_map(changed).filter(|update| !is_const(update)));
         }
-        Ok(State { index, updates })
+        Ok(PipelineState { index, updates })
     }
 
     /// Writes the state into another pipeline.
@@ -60,9 +60,9 @@ impl State {
     /// # Errors
     ///
     /// INVALID_ARGUMENT: the other program has no place for an entity, or gives its ids another meaning.
-    pub fn restore(self, candidate: &mut Candidate) -> Result<(), ControlError> {
+    pub fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
         for update in &self.updates {
-            let kept = self.means_the_same(candidate.control.p4info(), update);
+            let kept = self.check_compatible(candidate.control.p4info(), update);
             let written = kept.and_then(|()| candidate.control.apply(&mut candidate.switch, update));
             written.map_err(|error| {
                 let message = format!("the switch's state cannot be preserved: {}", error.message);
@@ -74,7 +74,7 @@ impl State {
 
     /// Checks that ids mean the same in both programs. (p4c derives ids from names, but a programmer can
     /// choose.)
-    fn means_the_same(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
+    fn check_compatible(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
         let gone = |what: &str, name: &str| {
             ControlError::new(
                 Code::InvalidArgument,
@@ -107,7 +107,7 @@ impl State {
 }
 
 /// Everything, what others refer to first.
-fn requests() -> [(Type, Kind); 11] {
+fn state_read_requests() -> [(Type, Kind); 11] {
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
     let entries = TableEntry {
         counter_data: Some(CounterData::default()),

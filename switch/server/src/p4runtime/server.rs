@@ -1,10 +1,10 @@
 //! A listener, its connections, and the end of both.
 
-use super::admission::{Activity, Admission, Limits};
-use super::config::Programs;
-use super::connection::{PING, accept};
+use super::admission::{Admission, ConnectionActivity, Limits};
+use super::connection::{KEEPALIVE_INTERVAL, accept};
 use super::device::{Device, lock};
-use super::relay;
+use super::forwarding_pipeline::Programs;
+use super::notifications;
 use super::service::Service;
 use super::tls::TlsConfig;
 use p4runtime::server::p4_runtime_server::P4RuntimeServer;
@@ -23,11 +23,11 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle};
 
 /// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
 /// 4 MB; any client can send one.
-const MOST_REQUEST: usize = 16 << 20;
+const MAX_REQUEST_LEN: usize = 16 << 20;
 /// The most calls at once on one connection.
-const MOST_CALLS: u32 = 64;
+const MAX_CONCURRENT_CALLS: u32 = 64;
 /// Time that calls may take to end when the server stops.
-const GRACE: Duration = Duration::from_secs(1);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
 /// Options of a server.
 #[derive(Clone, Debug, Default)]
@@ -39,16 +39,16 @@ pub struct ServerConfig {
     /// Certificates and keys, if connections use TLS.
     pub tls: Option<TlsConfig>,
     /// Counters of messages that did not reach the primary; keep a clone to read them.
-    pub lost: Arc<Lost>,
+    pub lost: Arc<DroppedMessages>,
     /// Counters of calls; keep a clone to read them.
-    pub calls: Arc<Calls>,
+    pub calls: Arc<CallCounters>,
     /// The programs of this process: give the servers of a fabric the same.
     pub programs: Arc<Programs>,
 }
 
 /// Calls that a server has received, by method.
 #[derive(Debug, Default)]
-pub struct Calls {
+pub struct CallCounters {
     /// Write.
     pub write: AtomicU64,
     /// Read.
@@ -63,7 +63,7 @@ pub struct Calls {
     pub capabilities: AtomicU64,
 }
 
-impl Calls {
+impl CallCounters {
     /// Returns the methods, as the specification names them, and their counts.
     pub fn by_method(&self) -> [(&'static str, u64); 6] {
         [
@@ -81,7 +81,7 @@ impl Calls {
 /// Messages that did not reach the primary client, because there was none or it read too slowly. (Messages that the queue
 /// from the data plane had no room for are counted by the data plane.)
 #[derive(Debug, Default)]
-pub struct Lost {
+pub struct DroppedMessages {
     /// Packet-ins, and packets for the CPU port without the header that the P4Info promises.
     pub packet_in: AtomicU64,
     /// Digest messages.
@@ -120,18 +120,19 @@ pub async fn serve(
     let listener = tokio::net::TcpListener::from_std(listener)?;
     let limits = Limits::default();
     let mut server = tonic::transport::Server::builder()
-        .max_concurrent_streams(MOST_CALLS)
-        .http2_keepalive_interval(Some(PING))
-        .http2_keepalive_timeout(Some(limits.silence));
+        .max_concurrent_streams(MAX_CONCURRENT_CALLS)
+        .http2_keepalive_interval(Some(KEEPALIVE_INTERVAL))
+        .http2_keepalive_timeout(Some(limits.read_timeout));
     if let Some(tls) = &config.tls {
-        server = server.tls_config(tls.server()).map_err(|error| ServeError::Tls(whole(&error)))?;
+        server = server.tls_config(tls.server()).map_err(|error| ServeError::Tls(error_chain(&error)))?;
     }
     let device = Arc::new(Device::new(dataplane, config));
-    let events = relay::subscribe(&device).await?;
+    let events = notifications::subscribe(&device).await?;
     let mut tasks = JoinSet::new();
-    tasks.spawn(relay::relay(Arc::clone(&device), events));
-    tasks.spawn(relay::watch_idle(Arc::clone(&device)));
-    let service = P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MOST_REQUEST);
+    tasks.spawn(notifications::relay(Arc::clone(&device), events));
+    tasks.spawn(notifications::watch_idle(Arc::clone(&device)));
+    let service =
+        P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MAX_REQUEST_LEN);
     let service = InterceptedService::new(service, count_call);
 
     // Dropped with this future, which ends the connections.
@@ -147,12 +148,12 @@ pub async fn serve(
     let serving = server.add_service(service).serve_with_incoming_shutdown(connections, stopped);
     let overdue = async {
         match ended.await {
-            Ok(()) => tokio::time::sleep(GRACE).await,
+            Ok(()) => tokio::time::sleep(SHUTDOWN_TIMEOUT).await,
             Err(_) => std::future::pending().await,
         }
     };
     tokio::select! {
-        served = serving => served.map_err(|error| ServeError::System(io::Error::other(whole(&error)))),
+        served = serving => served.map_err(|error| ServeError::System(io::Error::other(error_chain(&error)))),
         () = overdue => Ok(()),
     }
 }
@@ -160,7 +161,7 @@ pub async fn serve(
 /// Counts a call for its connection from its first byte on; the service keeps what counts it until the call is over.
 #[allow(clippy::result_large_err)] // tonic's type
 fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
-    if let Some(activity) = request.extensions().get::<Arc<Activity>>() {
+    if let Some(activity) = request.extensions().get::<Arc<ConnectionActivity>>() {
         let call = Arc::new(activity.begin_call());
         request.extensions_mut().insert(call);
     }
@@ -168,7 +169,7 @@ fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
 }
 
 /// Returns an error with its causes.
-fn whole(error: &dyn std::error::Error) -> String {
+fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
@@ -207,14 +208,14 @@ impl Server {
         let addresses = switches.iter().map(|(_, _, listener)| listener.local_addr());
         let addresses = addresses.collect::<Result<_, _>>()?;
         let runtime = tokio::runtime::Builder::new_multi_thread()
-            .worker_threads(WORKERS)
+            .worker_threads(WORKER_THREADS)
             .thread_name("p4runtime")
             .enable_all()
             .build()?;
         if let Some(tls) = switches.iter().find_map(|(_, config, _)| config.tls.as_ref()) {
             // Tried here, so that a wrong certificate is the caller's error.
             let tried = tonic::transport::Server::builder().tls_config(tls.server());
-            tried.map_err(|error| ServeError::Tls(whole(&error)))?;
+            tried.map_err(|error| ServeError::Tls(error_chain(&error)))?;
         }
         let (stop, stopped) = watch::channel(());
         let serve_all = async move {
@@ -226,7 +227,7 @@ impl Server {
                 servers.spawn(serve(dataplane, config, listener, stopped));
             }
             while let Some(ended) = servers.join_next().await {
-                ended.unwrap_or_else(|_| Err(bug()))?;
+                ended.unwrap_or_else(|_| Err(panicked()))?;
             }
             Ok(())
         };
@@ -263,7 +264,7 @@ impl Server {
     fn end(&mut self) -> Option<Result<(), ServeError>> {
         drop(self.stop.take());
         let thread = self.thread.take()?;
-        Some(thread.join().unwrap_or_else(|_| Err(bug())))
+        Some(thread.join().unwrap_or_else(|_| Err(panicked())))
     }
 }
 
@@ -274,9 +275,9 @@ impl Drop for Server {
     }
 }
 
-fn bug() -> ServeError {
+fn panicked() -> ServeError {
     ServeError::System(io::Error::other("a bug ended the server"))
 }
 
 /// Threads of the servers: what takes long happens on the data plane's own.
-const WORKERS: usize = 2;
+const WORKER_THREADS: usize = 2;

@@ -1,8 +1,8 @@
 //! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
 
-use super::admission::Call;
-use super::config;
-use super::device::{ALLOWANCE, Device, lock, no_pipeline};
+use super::admission::CallGuard;
+use super::device::{DECODE_ALLOWANCE, Device, lock, no_pipeline};
+use super::forwarding_pipeline;
 use super::sessions;
 use super::status::from_batch;
 use super::stream;
@@ -30,23 +30,23 @@ use weir_switch::control::ControlError;
 /// The version of the specification that this server follows.
 const API_VERSION: &str = "1.5.0";
 /// A message of a read: well below the 4 MB that a client takes by default.
-const MOST_READ: usize = 1 << 20;
+const MAX_READ_MESSAGE: usize = 1 << 20;
 /// A client that does not take the next message of a read for so long has lost the rest.
-const READ_PATIENCE: Duration = Duration::from_secs(20);
+const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// So long a read may take as a whole.
-const READ_LONGEST: Duration = Duration::from_secs(120);
+const READ_TIMEOUT: Duration = Duration::from_secs(120);
 /// The most reads whose entities wait for their clients. Others wait for their turn.
-pub const MOST_READS: usize = 32;
+pub const MAX_CONCURRENT_READS: usize = 32;
 /// The most updates in one write: in memory each has a result, and an error's text.
-const MOST_UPDATES: usize = 1 << 17;
+const MAX_UPDATES: usize = 1 << 17;
 /// The numbers of `updates` in a WriteRequest and of `entities` in a ReadRequest.
-const UPDATES: u32 = 4;
-const ENTITIES: u32 = 2;
+const UPDATES_TAG: u32 = 4;
+const ENTITIES_TAG: u32 = 2;
 /// The most requests in one read, and the most bytes that they may find together.
-const MOST_REQUESTS: usize = 1 << 14;
-const MOST_FOUND: usize = 64 << 20;
+const MAX_READ_ENTITIES: usize = 1 << 14;
+const MAX_READ_BYTES: usize = 64 << 20;
 /// The most bytes that all open reads hold until their clients have taken them.
-pub const MOST_FOUND_BY_ALL: usize = 256 << 20;
+pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
 
 /// The service of one device.
 #[derive(Clone)]
@@ -57,12 +57,12 @@ impl Service {
         Ok(lock(&self.0.sessions).arbitration.check_target(device, role)?)
     }
 
-    fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), Status> {
+    fn authorize(&self, election_id: Option<&Uint128>) -> Result<(), Status> {
         Ok(lock(&self.0.sessions).arbitration.authorise(election_id)?)
     }
 
     /// Runs a call to its end, even if its client goes away meanwhile: half of it must not be done.
-    async fn to_the_end<T: Send + 'static>(
+    async fn run_detached<T: Send + 'static>(
         call: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
         let done = tokio::spawn(call).await;
@@ -70,7 +70,7 @@ impl Service {
     }
 
     async fn write_all(self, request: Received<WriteRequest>) -> Result<WriteResponse, Status> {
-        let split = |it: &Received<WriteRequest>| it.split(UPDATES, MOST_UPDATES, ALLOWANCE);
+        let split = |it: &Received<WriteRequest>| it.split(UPDATES_TAG, MAX_UPDATES, DECODE_ALLOWANCE);
         let (request, updates) = self.0.decode(request, split).await?;
         self.check_target(
             request.device_id,
@@ -84,7 +84,7 @@ impl Service {
             .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
         let mut pipelines = self.0.pipelines.write().await;
         // Asked now that the write has its turn: a client that was deposed meanwhile writes no more.
-        self.authorise(request.election_id.as_ref())?;
+        self.authorize(request.election_id.as_ref())?;
         let batch = self.0.write(&mut pipelines, updates, atomicity).await?;
         from_batch("update", batch.results())?;
         Ok(WriteResponse {})
@@ -94,7 +94,7 @@ impl Service {
         self,
         request: Received<SetForwardingPipelineConfigRequest>,
     ) -> Result<SetForwardingPipelineConfigResponse, Status> {
-        let request = self.0.decode(request, |it| it.decode(ALLOWANCE)).await?;
+        let request = self.0.decode(request, |it| it.decode(DECODE_ALLOWANCE)).await?;
         self.check_target(
             request.device_id,
             role(
@@ -106,7 +106,7 @@ impl Service {
         let action = Action::try_from(request.action)
             .map_err(|_| Status::invalid_argument(format!("there is no action {}", request.action)))?;
         let mut pipelines = self.0.pipelines.write().await;
-        self.authorise(request.election_id.as_ref())?;
+        self.authorize(request.election_id.as_ref())?;
         self.0.set_pipeline(&mut pipelines, action, request.config).await?;
         Ok(SetForwardingPipelineConfigResponse {})
     }
@@ -117,10 +117,11 @@ impl Service {
         requests: Parts<Entity>,
         queue: mpsc::Sender<Result<EncodedReadResponse, Status>>,
     ) -> Result<(), Status> {
-        let _turn = self.0.reads.acquire().await;
+        let _turn = self.0.read_permits.acquire().await;
         let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
         let (mut entities, mut bytes) = (Vec::new(), 0);
-        let mut held = self.0.found.try_acquire_many(0).map_err(|_| too_much(MOST_FOUND_BY_ALL))?;
+        let mut held =
+            self.0.read_memory.try_acquire_many(0).map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?;
         {
             let pipelines = self.0.pipelines.read().await;
             for request in requests {
@@ -133,26 +134,29 @@ impl Service {
                 };
                 let before = bytes;
                 bytes += part.iter().map(Bytes::len).sum::<usize>();
-                if bytes > MOST_FOUND {
-                    return Err(too_much(MOST_FOUND));
+                if bytes > MAX_READ_BYTES {
+                    return Err(read_too_large(MAX_READ_BYTES));
                 }
                 let more = u32::try_from((bytes >> 10) - (before >> 10)).unwrap_or(u32::MAX);
-                let more = self.0.found.try_acquire_many(more);
-                held.merge(more.map_err(|_| too_much(MOST_FOUND_BY_ALL))?);
+                let more = self.0.read_memory.try_acquire_many(more);
+                held.merge(more.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
                 entities.extend(part);
                 results.push(Ok(()));
             }
         }
         let slow = |_| Status::deadline_exceeded("the client reads too slowly");
-        for entities in messages(entities) {
-            queue.send_timeout(Ok(EncodedReadResponse { entities }), READ_PATIENCE).await.map_err(slow)?;
+        for entities in chunk_entities(entities) {
+            queue
+                .send_timeout(Ok(EncodedReadResponse { entities }), READ_SEND_TIMEOUT)
+                .await
+                .map_err(slow)?;
         }
         from_batch("request", &results)
     }
 }
 
 /// Returns what counts a call for its connection, for as long as it is kept.
-fn call_of<T>(request: &Request<T>) -> Option<Arc<Call>> {
+fn call_guard<T>(request: &Request<T>) -> Option<Arc<CallGuard>> {
     request.extensions().get().cloned()
 }
 
@@ -169,17 +173,17 @@ fn count(calls: &AtomicU64) {
     calls.fetch_add(1, Ordering::Relaxed);
 }
 
-fn too_much(most: usize) -> Status {
-    Status::resource_exhausted(format!("more than {most} bytes were found; read less at once"))
+fn read_too_large(max: usize) -> Status {
+    Status::resource_exhausted(format!("more than {max} bytes were found; read less at once"))
 }
 
 /// Entities cut into messages; one empty message if there are none, as BMv2 sends it.
-fn messages(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
+fn chunk_entities(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages = vec![Vec::new()];
     let mut bytes = 0;
     for entity in entities {
         let len = entity.len();
-        if bytes > 0 && bytes + len > MOST_READ {
+        if bytes > 0 && bytes + len > MAX_READ_MESSAGE {
             messages.push(Vec::new());
             bytes = 0;
         }
@@ -207,8 +211,8 @@ impl P4Runtime for Service {
         request: Request<Streaming<Received<StreamMessageRequest>>>,
     ) -> Result<Response<BoxStream<StreamMessageResponse>>, Status> {
         count(&self.0.config.calls.stream);
-        let (queue, outbound) = mpsc::channel(sessions::QUEUE);
-        let call = call_of(&request);
+        let (queue, outbound) = mpsc::channel(sessions::STREAM_QUEUE_LEN);
+        let call = call_guard(&request);
         tokio::spawn(stream::serve(Arc::clone(&self.0), request.into_inner(), queue, call));
         Ok(Response::new(Box::pin(ReceiverStream::new(outbound))))
     }
@@ -218,8 +222,8 @@ impl P4Runtime for Service {
         request: Request<Received<SetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<SetForwardingPipelineConfigResponse>, Status> {
         count(&self.0.config.calls.set_pipeline);
-        let _call = call_of(&request);
-        Self::to_the_end(self.clone().set_config(request.into_inner())).await
+        let _call = call_guard(&request);
+        Self::run_detached(self.clone().set_config(request.into_inner())).await
     }
 
     async fn get_forwarding_pipeline_config(
@@ -227,14 +231,14 @@ impl P4Runtime for Service {
         request: Request<Received<GetForwardingPipelineConfigRequest>>,
     ) -> Result<Response<GetForwardingPipelineConfigResponse>, Status> {
         count(&self.0.config.calls.get_pipeline);
-        let _call = call_of(&request);
-        let request = self.0.decode(request.into_inner(), |it| it.decode(ALLOWANCE)).await?;
+        let _call = call_guard(&request);
+        let request = self.0.decode(request.into_inner(), |it| it.decode(DECODE_ALLOWANCE)).await?;
         self.check_target(request.device_id, "")?;
         let kind = ResponseType::try_from(request.response_type).map_err(|_| {
             Status::invalid_argument(format!("there is no response type {}", request.response_type))
         })?;
         let pipelines = self.0.pipelines.read().await;
-        let config = pipelines.config().map(|config| config::part(config, kind));
+        let config = pipelines.config().map(|config| forwarding_pipeline::filter_response(config, kind));
         Ok(Response::new(GetForwardingPipelineConfigResponse { config }))
     }
 
@@ -243,8 +247,8 @@ impl P4Runtime for Service {
         request: Request<Received<WriteRequest>>,
     ) -> Result<Response<WriteResponse>, Status> {
         count(&self.0.config.calls.write);
-        let _call = call_of(&request);
-        Self::to_the_end(self.clone().write_all(request.into_inner())).await
+        let _call = call_guard(&request);
+        Self::run_detached(self.clone().write_all(request.into_inner())).await
     }
 
     async fn read(
@@ -252,8 +256,8 @@ impl P4Runtime for Service {
         request: Request<Received<ReadRequest>>,
     ) -> Result<Response<BoxStream<EncodedReadResponse>>, Status> {
         count(&self.0.config.calls.read);
-        let call = call_of(&request);
-        let split = |it: &Received<ReadRequest>| it.split(ENTITIES, MOST_REQUESTS, ALLOWANCE);
+        let call = call_guard(&request);
+        let split = |it: &Received<ReadRequest>| it.split(ENTITIES_TAG, MAX_READ_ENTITIES, DECODE_ALLOWANCE);
         let (request, entities) = self.0.decode(request.into_inner(), split).await?;
         self.check_target(request.device_id, &request.role)?;
         if self.0.pipelines.read().await.config().is_none() {
@@ -263,11 +267,11 @@ impl P4Runtime for Service {
         let service = self.clone();
         tokio::spawn(async move {
             let _call = call;
-            let read = tokio::time::timeout(READ_LONGEST, service.read_all(entities, queue.clone())).await;
+            let read = tokio::time::timeout(READ_TIMEOUT, service.read_all(entities, queue.clone())).await;
             let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
             if let Err(status) = read {
                 // A client that does not take it has its stream ended.
-                let _ = queue.send_timeout(Err(status), READ_PATIENCE).await;
+                let _ = queue.send_timeout(Err(status), READ_SEND_TIMEOUT).await;
             }
         });
         Ok(Response::new(Box::pin(ReceiverStream::new(messages))))

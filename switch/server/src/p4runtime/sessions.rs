@@ -1,6 +1,6 @@
 //! The open streams: who is told what, through a queue with a bound for each.
 
-use p4runtime::arbitration::{Arbitration, ClientId, Notice, Refusal};
+use p4runtime::arbitration::{Arbitration, ArbitrationError, ArbitrationNotification, ClientId};
 use p4runtime::p4::v1::stream_message_response::Update;
 use p4runtime::p4::v1::{MasterArbitrationUpdate, StreamError, StreamMessageResponse};
 use std::collections::BTreeMap;
@@ -9,10 +9,10 @@ use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
 /// Capacity, in messages, of the queue to a client. Further messages are dropped and counted until the client reads.
-pub const QUEUE: usize = 1024;
+pub const STREAM_QUEUE_LEN: usize = 1024;
 
 /// Errors of the stream are sent while this much room is left: other messages matter more.
-const ROOM_FOR_ERRORS: usize = QUEUE / 2;
+const MIN_CAPACITY_FOR_ERRORS: usize = STREAM_QUEUE_LEN / 2;
 /// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
 pub const MAX_STREAMS: usize = 64;
 
@@ -20,18 +20,18 @@ pub const MAX_STREAMS: usize = 64;
 pub type Outbound = Result<StreamMessageResponse, Status>;
 
 /// One stream.
-struct Client {
+struct StreamClient {
     queue: mpsc::Sender<Outbound>,
     /// Ends the stream with this status.
     end: oneshot::Sender<Status>,
     /// True if it is known already that it loses messages.
-    slow: bool,
+    overflowed: bool,
 }
 
 /// All streams of a device.
 pub struct Sessions {
     pub arbitration: Arbitration,
-    clients: BTreeMap<ClientId, Client>,
+    clients: BTreeMap<ClientId, StreamClient>,
     next: ClientId,
     /// Set when the server stops: nobody comes in any more.
     closed: bool,
@@ -56,11 +56,11 @@ impl Sessions {
             // There are fewer clients with a bid than streams, so one without a bid is there: the oldest.
             let without = self.clients.keys().find(|&&client| !self.arbitration.has_bid(client)).copied();
             if let Some(oldest) = without.and_then(|client| self.clients.remove(&client)) {
-                let why = format!("{MAX_STREAMS} streams are open already, and this one has not bid");
-                let _ = oldest.end.send(Status::resource_exhausted(why));
+                let reason = format!("{MAX_STREAMS} streams are open already, and this one has not bid");
+                let _ = oldest.end.send(Status::resource_exhausted(reason));
             }
         }
-        self.clients.insert(client, Client { queue, end, slow: false });
+        self.clients.insert(client, StreamClient { queue, end, overflowed: false });
         (client, ended)
     }
 
@@ -68,7 +68,7 @@ impl Sessions {
     pub fn close(&mut self, client: ClientId) {
         self.clients.remove(&client);
         let notices = self.arbitration.leave(client);
-        self.tell(notices);
+        self.send_arbitration(notices);
     }
 
     /// Takes a bid of a client and tells all clients the result.
@@ -76,17 +76,17 @@ impl Sessions {
     /// # Errors
     ///
     /// As [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
-    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Refusal> {
+    pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), ArbitrationError> {
         let notices = self.arbitration.bid(client, bid)?;
-        self.tell(notices);
+        self.send_arbitration(notices);
         Ok(())
     }
 
     /// Sends notifications about the primary, which must reach every client: a client without room for them is
     /// disconnected.
-    fn tell(&mut self, notices: Vec<Notice>) {
+    fn send_arbitration(&mut self, notices: Vec<ArbitrationNotification>) {
         let mut notices = std::collections::VecDeque::from(notices);
-        while let Some(Notice { to, update }) = notices.pop_front() {
+        while let Some(ArbitrationNotification { to, update }) = notices.pop_front() {
             let Some(client) = self.clients.get(&to) else { continue };
             let told = client.queue.try_send(Ok(message(Update::Arbitration(update))));
             if let Err(TrySendError::Full(_)) = told {
@@ -103,16 +103,16 @@ impl Sessions {
     pub fn send(&mut self, to: ClientId, update: Update) -> bool {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
-        if !sent && !client.slow {
+        if !sent && !client.overflowed {
             tracing::warn!(client = to, "a P4Runtime client reads too slowly: messages to it are dropped");
         }
-        client.slow |= !sent;
+        client.overflowed |= !sent;
         sent
     }
 
     /// Reports an error in a message to the client that sent it, if its queue has room.
     pub fn send_error(&mut self, to: ClientId, error: StreamError) {
-        if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > ROOM_FOR_ERRORS) {
+        if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > MIN_CAPACITY_FOR_ERRORS) {
             self.send(to, Update::Error(error));
         }
     }

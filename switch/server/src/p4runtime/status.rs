@@ -13,14 +13,14 @@ pub const SPACE: &str = "weir";
 
 /// The most bytes of a status in a header. A client of gRPC's C core accepts 8 KiB of headers by default, in base64,
 /// and answers with an error of its own to more (P4Runtime section 21.1).
-const MOST_DETAILS: usize = 5 << 10;
+const MAX_DETAILS_LEN: usize = 5 << 10;
 
 /// The most bytes of a message in a header. Some messages repeat what the client sent, of any length.
-const MOST_MESSAGE: usize = 1 << 10;
+const MAX_MESSAGE_LEN: usize = 1 << 10;
 
-fn short(mut message: String) -> String {
-    if message.len() > MOST_MESSAGE {
-        let end = (0..=MOST_MESSAGE).rev().find(|&at| message.is_char_boundary(at));
+fn truncate_message(mut message: String) -> String {
+    if message.len() > MAX_MESSAGE_LEN {
+        let end = (0..=MAX_MESSAGE_LEN).rev().find(|&at| message.is_char_boundary(at));
         message.truncate(end.unwrap_or(0));
         message.push_str("...");
     }
@@ -29,7 +29,7 @@ fn short(mut message: String) -> String {
 
 /// Returns the status of a call that failed as a whole.
 pub fn from_control(error: &ControlError) -> Status {
-    Status::new(code(error.code), short(error.message.clone()))
+    Status::new(code(error.code), truncate_message(error.message.clone()))
 }
 
 /// Returns the status of a call that the data plane did not answer.
@@ -59,31 +59,31 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
         },
     };
     let all = results.iter().filter(|result| result.is_err()).count();
-    let mut message = short(format!("{what} {number} of {}: {error}", results.len()));
+    let mut message = truncate_message(format!("{what} {number} of {}: {error}", results.len()));
     if all > 1 {
         message += &format!(" ({all} failed)");
     }
-    let whole = || results.iter().map(|result| of_one(result.as_ref().err(), true));
+    let whole = || results.iter().map(|result| to_error(result.as_ref().err(), true));
     let codes =
-        || results.iter().enumerate().map(|(at, result)| of_one(result.as_ref().err(), at + 1 == number));
+        || results.iter().enumerate().map(|(at, result)| to_error(result.as_ref().err(), at + 1 == number));
     // Even without messages each error takes its type's name: a long batch is not tried.
-    let fitting = (results.len() <= MOST_DETAILS / Error::NAME.len())
-        .then(|| [packed(&message, whole()), packed(&message, codes())])
-        .and_then(|details| details.into_iter().find(|details| details.len() <= MOST_DETAILS));
+    let fitting = (results.len() <= MAX_DETAILS_LEN / Error::NAME.len())
+        .then(|| [encode_details(&message, whole()), encode_details(&message, codes())])
+        .and_then(|details| details.into_iter().find(|details| details.len() <= MAX_DETAILS_LEN));
     Err(match fitting {
         Some(details) => Status::with_details(Code::Unknown, message, details.into()),
         None => Status::unknown(message + "; too many to name each, send smaller batches"),
     })
 }
 
-fn of_one(error: Option<&ControlError>, with_message: bool) -> Error {
+fn to_error(error: Option<&ControlError>, with_message: bool) -> Error {
     let Some(error) = error else { return Error::default() };
-    let message = if with_message { short(error.message.clone()) } else { String::new() };
+    let message = if with_message { truncate_message(error.message.clone()) } else { String::new() };
     let space = if with_message { SPACE.to_owned() } else { String::new() };
     Error { canonical_code: error.code.into(), message, space, code: error.code.into(), details: None }
 }
 
-fn packed(message: &str, errors: impl Iterator<Item = Error>) -> Vec<u8> {
+fn encode_details(message: &str, errors: impl Iterator<Item = Error>) -> Vec<u8> {
     error_details::encode(rpc::Code::Unknown, message, errors)
 }
 

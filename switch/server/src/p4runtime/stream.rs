@@ -1,7 +1,7 @@
 //! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
 
-use super::admission::Call;
-use super::device::{ALLOWANCE, Device, lock};
+use super::admission::CallGuard;
+use super::device::{DECODE_ALLOWANCE, Device, lock};
 use super::sessions::Outbound;
 use super::status::SPACE;
 use p4runtime::arbitration::ClientId;
@@ -22,14 +22,14 @@ use weir_switch::control::ControlError;
 use weir_switch::driver::DataplaneError;
 
 /// Time that the reason of its end may wait for a client that reads slowly.
-const LAST_WORD: Duration = Duration::from_secs(1);
+const FINAL_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
 /// The longest frame that a packet-out can be: nothing longer fits an IPv4 packet.
-const MOST_FRAME: usize = 1 << 16;
+const MAX_FRAME_LEN: usize = 1 << 16;
 /// The largest packet-out that is repeated in an error, bytes: a jumbo frame with its header.
-const MOST_NAMED: usize = 9 << 10;
+const MAX_ECHOED_PACKET: usize = 9 << 10;
 /// Number of attempts, with a pause before each, to pass a packet-out to a busy data plane before it is refused. The
 /// stream is not read meanwhile, so that the client waits too.
-const RETRIES: u32 = 100;
+const PACKET_OUT_RETRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(1);
 
 /// Serves a stream until it ends.
@@ -37,7 +37,7 @@ pub async fn serve(
     device: Arc<Device>,
     mut inbound: Streaming<Received<StreamMessageRequest>>,
     queue: mpsc::Sender<Outbound>,
-    call: Option<Arc<Call>>,
+    call: Option<Arc<CallGuard>>,
 ) {
     let (client, ended) = lock(&device.sessions).open(queue.clone());
     let status = run(&device, client, &mut inbound, ended, &queue, call.as_deref()).await;
@@ -49,7 +49,7 @@ pub async fn serve(
     }
     if let Some(status) = status {
         // A client that does not take it will find its stream ended.
-        let _ = queue.send_timeout(Err(status), LAST_WORD).await;
+        let _ = queue.send_timeout(Err(status), FINAL_STATUS_TIMEOUT).await;
     }
 }
 
@@ -60,7 +60,7 @@ async fn run(
     inbound: &mut Streaming<Received<StreamMessageRequest>>,
     mut ended: oneshot::Receiver<Status>,
     queue: &mpsc::Sender<Outbound>,
-    call: Option<&Call>,
+    call: Option<&CallGuard>,
 ) -> Option<Status> {
     loop {
         let message = tokio::select! {
@@ -70,16 +70,16 @@ async fn run(
             message = inbound.message() => message,
         };
         let Ok(Some(message)) = message else { return None };
-        let message = match device.decode(message, |it| it.decode(ALLOWANCE)).await {
+        let message = match device.decode(message, |it| it.decode(DECODE_ALLOWANCE)).await {
             Ok(message) => message,
             Err(status) => return Some(status),
         };
         let outcome = match message.update {
             Some(Request::Arbitration(bid)) => {
-                if let Err(status) = self::bid(device, client, &bid) {
+                if let Err(status) = self::arbitrate(device, client, &bid) {
                     return Some(status);
                 }
-                call.inspect(|call| call.takes_part());
+                call.inspect(|call| call.mark_arbitrating());
                 Ok(())
             }
             Some(Request::Packet(packet)) => packet_out(device, client, packet).await,
@@ -99,7 +99,7 @@ async fn run(
     }
 }
 
-fn bid(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
+fn arbitrate(device: &Device, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), Status> {
     let mut sessions = lock(&device.sessions);
     let before = sessions.arbitration.primary();
     let outcome = sessions.bid(client, bid);
@@ -111,11 +111,11 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
     let frame = match frame(device, client, &packet) {
         Ok(frame) => frame,
         Err(refused) => {
-            return Err(error(refused.code, refused.message, named(packet)));
+            return Err(error(refused.code, refused.message, packet_out_details(packet)));
         }
     };
     let mut sent = device.dataplane.packet_out(frame.clone());
-    for _ in 0..RETRIES {
+    for _ in 0..PACKET_OUT_RETRIES {
         if sent != Err(DataplaneError::Busy) {
             break;
         }
@@ -128,13 +128,13 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
             DataplaneError::Busy => Code::ResourceExhausted,
             _ => Code::Unavailable,
         };
-        error(code, refused.to_string(), named(packet))
+        error(code, refused.to_string(), packet_out_details(packet))
     })
 }
 
 /// Returns the packet-out that an error belongs to; a large one is left out, since errors wait in a queue.
-fn named(packet: PacketOut) -> Details {
-    let packet_out = Some(packet).filter(|packet| packet.encoded_len() <= MOST_NAMED);
+fn packet_out_details(packet: PacketOut) -> Details {
+    let packet_out = Some(packet).filter(|packet| packet.encoded_len() <= MAX_ECHOED_PACKET);
     Details::PacketOut(PacketOutError { packet_out })
 }
 
@@ -143,8 +143,8 @@ fn frame(device: &Device, client: ClientId, packet: &PacketOut) -> Result<Vec<u8
     let headers = lock(&device.headers).clone();
     let no_pipeline = || ControlError::new(Code::FailedPrecondition, "no forwarding pipeline config is set");
     let frame = headers.ok_or_else(no_pipeline)?.packet_out.packet_out(packet)?;
-    if frame.len() > MOST_FRAME {
-        let message = format!("a frame of {} bytes is longer than {MOST_FRAME}", frame.len());
+    if frame.len() > MAX_FRAME_LEN {
+        let message = format!("a frame of {} bytes is longer than {MAX_FRAME_LEN}", frame.len());
         return Err(ControlError::new(Code::InvalidArgument, message));
     }
     Ok(frame)

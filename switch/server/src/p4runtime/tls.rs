@@ -29,10 +29,10 @@ impl TlsConfig {
     /// Says when the server's certificate, or one between it and the root, expired or becomes valid, such as "it
     /// expired 3 days ago". `None` if all are valid at `now`, and if they cannot be read: the server reports that
     /// when it starts.
-    pub fn out_of_date(&self, now: SystemTime) -> Option<String> {
+    pub fn validity_problem(&self, now: SystemTime) -> Option<String> {
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).ok()?);
         let between = |from: UnixTime, to: UnixTime| {
-            span(Duration::from_secs(to.as_secs().saturating_sub(from.as_secs())))
+            format_duration(Duration::from_secs(to.as_secs().saturating_sub(from.as_secs())))
         };
         CertificateDer::pem_slice_iter(&self.certificate).flatten().find_map(|certificate| {
             let certificate = EndEntityCert::try_from(&certificate).ok()?;
@@ -52,7 +52,7 @@ impl TlsConfig {
 }
 
 /// Returns a time as people say it.
-fn span(time: Duration) -> String {
+fn format_duration(time: Duration) -> String {
     let hours = time.as_secs() / 3600;
     match hours {
         0 => "hour or less".into(),
@@ -77,7 +77,7 @@ mod tests {
         // 2024-01-03.
         let now = UNIX_EPOCH + Duration::from_secs(1_704_240_000);
         let told = |pem: String| {
-            TlsConfig { certificate: pem.into(), key: Vec::new(), client_roots: None }.out_of_date(now)
+            TlsConfig { certificate: pem.into(), key: Vec::new(), client_roots: None }.validity_problem(now)
         };
         assert_eq!(told(certificate(2020, 2030)), None);
         assert_eq!(told(certificate(2020, 2024)).as_deref(), Some("it expired 2 days ago"));

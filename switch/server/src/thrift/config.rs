@@ -1,7 +1,7 @@
 //! The program itself: its JSON, for clients who want to know its names; and what is configured elsewhere here.
 
-use super::pre::Pre;
-use super::service::{Answer, Fault, Service, context};
+use super::service::{CallError, CallResult, Service, check_context};
+use super::simple_pre_lag::Pre;
 use super::value::{Fields, Value};
 use md5::{Digest, Md5};
 use serde_json::Value as Json;
@@ -26,14 +26,14 @@ const RESOURCES: [&str; 6] =
     ["tables", "action_profiles", "counter_arrays", "meter_arrays", "register_arrays", "learn_lists"];
 
 /// Answers it, if it is one of these.
-pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_get_config" => json(service).map(Value::text),
         "bm_get_config_md5" => json(service).map(|json| Value::Binary(Md5::digest(json).to_vec())),
         "bm_get_id_from_name" => id_from_name(service, args),
         "bm_reset_state" => reset_state(service),
-        "bm_load_new_config" | "bm_swap_configs" if !service.swap => {
-            Err(Fault::Declared(CONFIG_SWAP_DISABLED))
+        "bm_load_new_config" | "bm_swap_configs" if !service.allow_config_swap => {
+            Err(CallError::Exception(CONFIG_SWAP_DISABLED))
         }
         "bm_load_new_config" => load(service, args),
         "bm_swap_configs" => swap(service),
@@ -41,12 +41,12 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "bm_learning_ack"
         | "bm_learning_ack_buffer"
         | "bm_learning_set_timeout"
-        | "bm_learning_set_buffer_size" => Err(Fault::Declared(LEARN_ERROR)),
+        | "bm_learning_set_buffer_size" => Err(CallError::Exception(LEARN_ERROR)),
         // A program's hashes are what it says.
         "bm_set_crc16_custom_parameters" | "bm_set_crc32_custom_parameters" | "bm_set_toeplitz_hash_key" => {
-            Err(Fault::Declared(INVALID_CALCULATION_NAME))
+            Err(CallError::Exception(INVALID_CALCULATION_NAME))
         }
-        "bm_serialize_state" => Err(Fault::Application(
+        "bm_serialize_state" => Err(CallError::Application(
             ApplicationErrorKind::UnknownMethod,
             "the switch saves no state; let its controller write it again".into(),
         )),
@@ -56,8 +56,8 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 }
 
 /// Returns the program that was loaded last; without one, an empty object as in BMv2.
-fn json(service: &Service) -> Result<String, Fault> {
-    if let Some(loaded) = &service.loaded {
+fn json(service: &Service) -> Result<String, CallError> {
+    if let Some(loaded) = &service.pending_switch {
         return Ok(loaded.pipeline().program().json().to_owned());
     }
     match service.handle.with(|switch, _| switch.pipeline().program().clone()) {
@@ -66,34 +66,35 @@ fn json(service: &Service) -> Result<String, Fault> {
     }
 }
 
-fn id_from_name(service: &Service, args: &Fields) -> Answer {
-    context(args)?;
+fn id_from_name(service: &Service, args: &Fields) -> CallResult {
+    check_context(args)?;
     let kind = usize::try_from(args.i32(2)?).ok().and_then(|kind| RESOURCES.get(kind));
-    let kind = *kind.ok_or(Fault::Declared(INVALID_RESOURCE_TYPE))?;
+    let kind = *kind.ok_or(CallError::Exception(INVALID_RESOURCE_TYPE))?;
     let name = args.text(3)?;
     let json: Json =
-        serde_json::from_str(&json(service)?).map_err(|error| Fault::internal(error.to_string()))?;
+        serde_json::from_str(&json(service)?).map_err(|error| CallError::internal(error.to_string()))?;
     let pipelines = json["pipelines"].as_array().into_iter().flatten();
     let mut objects = pipelines.chain([&json]).filter_map(|holder| holder[kind].as_array()).flatten();
     let id = objects.find(|object| object["name"] == name.as_str()).and_then(|object| object["id"].as_i64());
-    let id = id.and_then(|id| i32::try_from(id).ok()).ok_or(Fault::Declared(INVALID_RESOURCE_NAME))?;
+    let id = id.and_then(|id| i32::try_from(id).ok()).ok_or(CallError::Exception(INVALID_RESOURCE_NAME))?;
     Ok(Value::I32(id))
 }
 
 /// Makes a switch with the program that a client sends. Packets pass the present one until the swap.
-fn load(service: &mut Service, args: &Fields) -> Answer {
-    if service.loaded.is_some() {
-        return Err(Fault::Declared(ONGOING_SWAP));
+fn load(service: &mut Service, args: &Fields) -> CallResult {
+    if service.pending_switch.is_some() {
+        return Err(CallError::Exception(ONGOING_SWAP));
     }
-    let program = service.programs.load(&args.text(1)?).map_err(|error| Fault::internal(error.message))?;
-    service.loaded = Some(fresh(service, program)?);
+    let program =
+        service.programs.load(&args.text(1)?).map_err(|error| CallError::internal(error.message))?;
+    service.pending_switch = Some(new_switch(service, program)?);
     Ok(Value::Void)
 }
 
 /// Puts in the switch that was loaded. Multicast groups and clone sessions are the target's and stay, as in BMv2;
 /// packets that wait are lost.
-fn swap(service: &mut Service) -> Answer {
-    let mut switch = service.loaded.take().ok_or(Fault::Declared(NO_ONGOING_SWAP))?;
+fn swap(service: &mut Service) -> CallResult {
+    let mut switch = service.pending_switch.take().ok_or(CallError::Exception(NO_ONGOING_SWAP))?;
     let state = service
         .handle
         .with(|running, _| (running.multicast_groups().clone(), running.clone_sessions().clone()));
@@ -102,7 +103,7 @@ fn swap(service: &mut Service) -> Answer {
         state => state?,
     };
     for (group, copies) in groups {
-        switch.set_multicast_group(group, copies).map_err(|error| Fault::internal(error.to_string()))?;
+        switch.set_multicast_group(group, copies).map_err(|error| CallError::internal(error.to_string()))?;
     }
     set_sessions(&mut switch, sessions)?;
     service.handle.install(switch).wait()?;
@@ -114,25 +115,25 @@ fn swap(service: &mut Service) -> Answer {
 }
 
 /// Returns a switch with nothing in its tables.
-fn fresh(service: &Service, program: Arc<Program>) -> Result<Box<Switch>, Fault> {
+fn new_switch(service: &Service, program: Arc<Program>) -> Result<Box<Switch>, CallError> {
     let config = service.handle.switch_config().wait()?;
     let switch = Switch::new(program, config, service.seed);
-    switch.map(Box::new).map_err(|error| Fault::internal(error.to_string()))
+    switch.map(Box::new).map_err(|error| CallError::internal(error.to_string()))
 }
 
-fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> Result<(), Fault> {
+fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> Result<(), CallError> {
     for (id, session) in sessions {
-        switch.set_clone_session(id, session).map_err(|error| Fault::internal(error.to_string()))?;
+        switch.set_clone_session(id, session).map_err(|error| CallError::internal(error.to_string()))?;
     }
     Ok(())
 }
 
 /// Tables, cells and multicast groups as they are when the program starts; clone sessions stay, as in BMv2
 /// (`SimpleSwitch::reset_target_state_`). Packets that wait are lost.
-fn reset_state(service: &mut Service) -> Answer {
-    if let Some(loaded) = &service.loaded {
+fn reset_state(service: &mut Service) -> CallResult {
+    if let Some(loaded) = &service.pending_switch {
         let program = loaded.pipeline().program().clone();
-        service.loaded = Some(fresh(service, program)?);
+        service.pending_switch = Some(new_switch(service, program)?);
     }
     let present = service
         .handle
@@ -141,7 +142,7 @@ fn reset_state(service: &mut Service) -> Answer {
         Err(DataplaneError::NoProgram) => return Ok(Value::Void),
         present => present?,
     };
-    let mut switch = fresh(service, program)?;
+    let mut switch = new_switch(service, program)?;
     set_sessions(&mut switch, sessions)?;
     service.handle.install(switch).wait()?;
     service.pre = Pre::default();

@@ -1,6 +1,6 @@
 //! One client: its calls one after the other, each within bounds.
 
-use super::service::{Fault, Service};
+use super::service::{CallError, Service};
 use super::value::{Fields, Value, limits};
 use std::collections::BTreeMap;
 use std::io::{self, ErrorKind, Read, Write};
@@ -16,12 +16,12 @@ use thrift::protocol::{
 /// Clients at once. One more takes the place of the one that has been idle longest.
 const MAX_CONNECTIONS: usize = 16;
 /// The longest call. It holds a program of 1 MiB.
-const MAX_CALL: usize = (1 << 20) + (64 << 10);
+const MAX_CALL_LEN: usize = (1 << 20) + (64 << 10);
 /// The longest answer: some 100,000 entries of a table.
-const MAX_ANSWER: usize = 32 << 20;
+const MAX_REPLY_LEN: usize = 32 << 20;
 /// From a call's first byte to its last, and from an answer's. Between calls a client may be idle for ever: people
 /// type them.
-const PATIENCE: Duration = Duration::from_secs(10);
+const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 4096;
 
 /// The open connections.
@@ -55,7 +55,7 @@ impl Connections {
     pub fn close(&self) {
         let peers = self.lock();
         self.closed.store(true, Ordering::SeqCst);
-        peers.by_number.values().for_each(Peer::hang_up);
+        peers.by_number.values().for_each(Peer::shutdown);
     }
 
     pub fn is_closed(&self) -> bool {
@@ -65,21 +65,21 @@ impl Connections {
 
 impl Peer {
     /// Its thread sees the end of the stream. A peer that is gone already is as good.
-    fn hang_up(&self) {
+    fn shutdown(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
 /// A place among the connections, given back when dropped.
 #[derive(Debug)]
-pub(super) struct Slot {
+pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
     number: u64,
 }
 
-impl Slot {
+impl ConnectionPermit {
     /// `None`: the server ends, or all places are taken by clients with open calls.
-    pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<Slot> {
+    pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
         let stream = stream.try_clone().ok()?;
         let mut peers = connections.lock();
         if connections.is_closed() {
@@ -89,14 +89,14 @@ impl Slot {
             let idle = peers.by_number.iter().filter_map(|(number, peer)| Some((peer.idle?, *number)));
             let (_, longest) = idle.min()?;
             if let Some(peer) = peers.by_number.remove(&longest) {
-                peer.hang_up();
+                peer.shutdown();
             }
         }
         let number = peers.next;
         peers.next += 1;
         peers.by_number.insert(number, Peer { stream, idle: Some(Instant::now()) });
         drop(peers);
-        Some(Slot { connections: connections.clone(), number })
+        Some(ConnectionPermit { connections: connections.clone(), number })
     }
 
     fn set_idle(&self, idle: Option<Instant>) {
@@ -106,14 +106,14 @@ impl Slot {
     }
 }
 
-impl Drop for Slot {
+impl Drop for ConnectionPermit {
     fn drop(&mut self) {
         self.connections.lock().by_number.remove(&self.number);
     }
 }
 
 /// A stream with bounds: what a call may take in bytes and time.
-struct Bounded {
+struct BoundedStream {
     stream: TcpStream,
     buffer: Box<[u8; BUFFER]>,
     at: usize,
@@ -122,14 +122,14 @@ struct Bounded {
     deadline: Option<Instant>,
 }
 
-impl Bounded {
+impl BoundedStream {
     /// Waits for the first byte of a call. `false`: the peer is gone.
     fn next_call(&mut self) -> io::Result<bool> {
-        (self.left, self.deadline) = (MAX_CALL, None);
+        (self.left, self.deadline) = (MAX_CALL_LEN, None);
         if self.at == self.end {
             self.fill()?;
         }
-        self.deadline = Some(Instant::now() + PATIENCE);
+        self.deadline = Some(Instant::now() + CALL_TIMEOUT);
         Ok(self.at < self.end)
     }
 
@@ -147,7 +147,7 @@ impl Bounded {
     }
 
     fn send(&mut self, mut bytes: &[u8]) -> io::Result<()> {
-        let deadline = Instant::now() + PATIENCE;
+        let deadline = Instant::now() + CALL_TIMEOUT;
         while !bytes.is_empty() {
             self.stream.set_write_timeout(Some(time_left(deadline)?))?;
             match self.stream.write(bytes) {
@@ -166,7 +166,7 @@ fn time_left(deadline: Instant) -> io::Result<Duration> {
     if left.is_zero() { Err(ErrorKind::TimedOut.into()) } else { Ok(left) }
 }
 
-impl Read for Bounded {
+impl Read for BoundedStream {
     fn read(&mut self, into: &mut [u8]) -> io::Result<usize> {
         if self.left == 0 {
             return Err(io::Error::new(ErrorKind::InvalidData, "the call is too long"));
@@ -183,11 +183,11 @@ impl Read for Bounded {
 }
 
 /// Serves a client until it leaves or does what it must not.
-pub(super) fn serve(stream: TcpStream, slot: &Slot, service: &Mutex<Service>) {
+pub(super) fn serve(stream: TcpStream, slot: &ConnectionPermit, service: &Mutex<Service>) {
     // Answers are sent whole: there is nothing to wait for.
     let _ = stream.set_nodelay(true);
     let buffer = Box::new([0; BUFFER]);
-    let mut peer = Bounded { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
+    let mut peer = BoundedStream { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
     while let Ok(true) = peer.next_call() {
         slot.set_idle(None);
         let served = answer(&mut peer, service).and_then(|answer| Ok(send_answer(&mut peer, slot, &answer)?));
@@ -201,7 +201,7 @@ pub(super) fn serve(stream: TcpStream, slot: &Slot, service: &Mutex<Service>) {
 
 /// Sends an answer. The client is idle before the last part goes out: once it has read its whole answer, it counts as
 /// idle since then, however late this thread runs again.
-fn send_answer(peer: &mut Bounded, slot: &Slot, answer: &[u8]) -> io::Result<()> {
+fn send_answer(peer: &mut BoundedStream, slot: &ConnectionPermit, answer: &[u8]) -> io::Result<()> {
     let (first, last) = answer.split_at(answer.len().saturating_sub(BUFFER));
     peer.send(first)?;
     slot.set_idle(Some(Instant::now()));
@@ -210,7 +210,7 @@ fn send_answer(peer: &mut Bounded, slot: &Slot, answer: &[u8]) -> io::Result<()>
 
 /// Reads a call and returns its encoded answer. A malformed call ends the connection, as the beginning of the next
 /// one is unknown.
-fn answer(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
+fn answer(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
     let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
     let message = protocol.read_message_begin()?;
     let args = Fields::read(&mut protocol, 0)?;
@@ -222,24 +222,24 @@ fn answer(peer: &mut Bounded, service: &Mutex<Service>) -> thrift::Result<Vec<u8
     let answer = service.lock().unwrap_or_else(PoisonError::into_inner).call(&message.name, &args);
     let (_, method) = message.name.split_once(':').unwrap_or(("", &message.name));
     let mut bytes = encode(method, message.sequence_number, &answer)?;
-    if bytes.len() > MAX_ANSWER {
-        let too_long = Err(Fault::internal("the answer is too long; ask for less"));
+    if bytes.len() > MAX_REPLY_LEN {
+        let too_long = Err(CallError::internal("the answer is too long; ask for less"));
         bytes = encode(method, message.sequence_number, &too_long)?;
     }
     Ok(bytes)
 }
 
 /// Returns the bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
-fn encode(method: &str, sequence: i32, answer: &Result<Value, Fault>) -> thrift::Result<Vec<u8>> {
+fn encode(method: &str, sequence: i32, answer: &Result<Value, CallError>) -> thrift::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
     let (message_type, fields) = match answer {
         Ok(value) => (TMessageType::Reply, Fields(vec![(0, value.clone())])),
-        Err(Fault::Declared(code)) => {
+        Err(CallError::Exception(code)) => {
             (TMessageType::Reply, Fields(vec![(1, Value::structure([(1, Value::I32(*code))]))]))
         }
         // TApplicationException: text, then kind.
-        Err(Fault::Application(kind, text)) => {
+        Err(CallError::Application(kind, text)) => {
             (TMessageType::Exception, Fields(vec![(1, Value::text(text)), (2, Value::I32(*kind as i32))]))
         }
     };

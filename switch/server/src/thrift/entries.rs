@@ -1,8 +1,8 @@
 //! `bm_mt_*`: what is read from tables, and the direct counters and meters of their entries.
 
-use super::cells::{rates_of, rates_value};
-use super::service::{Answer, Service};
-use super::tables::{Refused, code, handle, key, masked, on_table, options, param, priority};
+use super::externs::{rates_of, rates_value};
+use super::service::{CallResult, Service};
+use super::tables::{TableErrorCode, code, handle, key, mask_key, on_table, options, param, priority};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, CounterValue, KeyMatch, Pipeline, TableEntry};
@@ -22,7 +22,7 @@ const ROWS_AT_ONCE: usize = 128;
 const NO_PRIORITY: i32 = -1;
 
 /// Answers it, if it is one of these.
-pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_mt_get_num_entries" => on_table(service, args, |pipeline, table| {
             Ok(Value::I64(pipeline.table_entries(table).len() as i64))
@@ -43,13 +43,13 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-fn info(pipeline: &Pipeline, table: TableId) -> Result<TableInfo, Refused> {
+fn info(pipeline: &Pipeline, table: TableId) -> Result<TableInfo, TableErrorCode> {
     let found = pipeline.program().tables().find(|(id, _)| *id == table);
-    found.map(|(_, info)| info.clone()).ok_or(Refused(code::INVALID_TABLE_NAME))
+    found.map(|(_, info)| info.clone()).ok_or(TableErrorCode(code::INVALID_TABLE_NAME))
 }
 
 /// A few rows at a time: frames go on in between.
-fn get_entries(service: &mut Service, args: &Fields) -> Answer {
+fn get_entries(service: &mut Service, args: &Fields) -> CallResult {
     let rows = on_table(service, args, |pipeline, table| Ok(pipeline.table_rows(table)))?;
     let mut entries = Vec::new();
     for first in (0..rows).step_by(ROWS_AT_ONCE) {
@@ -62,7 +62,7 @@ fn get_entries(service: &mut Service, args: &Fields) -> Answer {
     Ok(Value::List(TType::Struct, entries))
 }
 
-fn get_entry(service: &mut Service, args: &Fields) -> Answer {
+fn get_entry(service: &mut Service, args: &Fields) -> CallResult {
     let handle = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         let (info, entry) = (info(pipeline, table)?, pipeline.table_entry(table, handle)?);
@@ -70,7 +70,7 @@ fn get_entry(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_entry_from_key(service: &mut Service, args: &Fields) -> Answer {
+fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
     let (key, priority) = (key(args, 3)?, options(args, 4)?);
     on_table(service, args, move |pipeline, table| {
         if key.is_empty() {
@@ -84,9 +84,10 @@ fn get_entry_from_key(service: &mut Service, args: &Fields) -> Answer {
             ]));
         }
         let info = info(pipeline, table)?;
-        let key = masked(&pipeline.program().clone(), table, key);
-        let found = pipeline.table_find(table, &key, priority).map_err(|_| Refused(code::BAD_MATCH_KEY))?;
-        let entry = pipeline.table_entry(table, found.ok_or(Refused(code::BAD_MATCH_KEY))?)?;
+        let key = mask_key(&pipeline.program().clone(), table, key);
+        let found =
+            pipeline.table_find(table, &key, priority).map_err(|_| TableErrorCode(code::BAD_MATCH_KEY))?;
+        let entry = pipeline.table_entry(table, found.ok_or(TableErrorCode(code::BAD_MATCH_KEY))?)?;
         Ok(entry_value(pipeline, table, &info, &entry))
     })
 }
@@ -171,8 +172,8 @@ pub(super) fn data_value(args: &[Vec<u8>]) -> Value {
 
 // ---- Counters and meters of entries -----------------------------------------------------------
 
-fn needs(has: bool, code: i32) -> Result<(), Refused> {
-    if has { Ok(()) } else { Err(Refused(code)) }
+fn require(has: bool, code: i32) -> Result<(), TableErrorCode> {
+    if has { Ok(()) } else { Err(TableErrorCode(code)) }
 }
 
 /// `BmCounterValue`.
@@ -185,26 +186,26 @@ pub(super) fn counter_of(value: &Fields) -> thrift::Result<CounterValue> {
     Ok(CounterValue { bytes: value.i64(1)? as u64, packets: value.i64(2)? as u64 })
 }
 
-fn read_counter(service: &mut Service, args: &Fields) -> Answer {
+fn read_counter(service: &mut Service, args: &Fields) -> CallResult {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
-        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        require(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
         Ok(counter_value(pipeline.direct_counter_read(table, entry)?))
     })
 }
 
-fn write_counter(service: &mut Service, args: &Fields) -> Answer {
+fn write_counter(service: &mut Service, args: &Fields) -> CallResult {
     let (entry, value) = (handle(args)?, counter_of(args.fields(4)?)?);
     on_table(service, args, move |pipeline, table| {
-        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        require(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
         pipeline.direct_counter_write(table, entry, value)?;
         Ok(Value::Void)
     })
 }
 
-fn reset_counters(service: &mut Service, args: &Fields) -> Answer {
+fn reset_counters(service: &mut Service, args: &Fields) -> CallResult {
     on_table(service, args, move |pipeline, table| {
-        needs(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
+        require(info(pipeline, table)?.direct_counters, code::COUNTERS_DISABLED)?;
         for entry in pipeline.table_entries(table) {
             pipeline.direct_counter_write(table, entry.handle, CounterValue::default())?;
         }
@@ -212,20 +213,20 @@ fn reset_counters(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn set_meter_rates(service: &mut Service, args: &Fields) -> Answer {
+fn set_meter_rates(service: &mut Service, args: &Fields) -> CallResult {
     let (entry, rates) = (handle(args)?, rates_of(args, 4)?);
     on_table(service, args, move |pipeline, table| {
-        needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
-        let rates = rates.map_err(|_| Refused(code::INVALID_METER_OPERATION))?;
+        require(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
+        let rates = rates.map_err(|_| TableErrorCode(code::INVALID_METER_OPERATION))?;
         pipeline.direct_meter_set_rates(table, entry, Some(rates))?;
         Ok(Value::Void)
     })
 }
 
-fn get_meter_rates(service: &mut Service, args: &Fields) -> Answer {
+fn get_meter_rates(service: &mut Service, args: &Fields) -> CallResult {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
-        needs(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
+        require(info(pipeline, table)?.direct_meter.is_some(), code::METERS_DISABLED)?;
         Ok(rates_value(pipeline.direct_meter_rates(table, entry)?))
     })
 }

@@ -9,24 +9,24 @@
 //! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls
 //! the switch, as in BMv2.
 
-mod cells;
 mod config;
 mod connection;
+mod dev_mgr;
 mod entries;
-mod ports;
-mod pre;
+mod externs;
 mod profiles;
-mod queues;
 mod service;
+mod simple_pre_lag;
+mod simple_switch;
 mod tables;
 #[cfg(test)]
 mod tests;
 mod value;
 
 use crate::p4runtime::Programs;
-use connection::{Connections, Slot};
-use pre::Pre;
+use connection::{ConnectionPermit, Connections};
 use service::Service;
+use simple_pre_lag::Pre;
 use std::io;
 use std::net::{SocketAddr, TcpListener};
 use std::sync::{Arc, Mutex};
@@ -35,7 +35,7 @@ use std::time::Duration;
 use weir_switch::driver::DataplaneHandle;
 
 /// Delay of the server when the system has no more sockets or threads.
-const OUT_OF_RESOURCES: Duration = Duration::from_millis(100);
+const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
 /// Configuration of a server.
 #[derive(Clone, Debug)]
@@ -47,7 +47,7 @@ pub struct ThriftConfig {
     /// Seed of the program's random numbers after `reset_state`.
     pub seed: u64,
     /// True if clients may load programs (`load_new_config_file`, `swap_configs`).
-    pub swap: bool,
+    pub allow_config_swap: bool,
     /// The programs of the process.
     pub programs: Arc<Programs>,
 }
@@ -81,9 +81,9 @@ impl ThriftServer {
             port: address.port(),
             seed: config.seed,
             pre: Pre::default(),
-            swap: config.swap,
+            allow_config_swap: config.allow_config_swap,
             programs: Arc::clone(&config.programs),
-            loaded: None,
+            pending_switch: None,
         };
         let service = Arc::new(Mutex::new(service));
         let connections = Arc::new(Connections::default());
@@ -117,15 +117,15 @@ fn accept(listener: &TcpListener, service: &Arc<Mutex<Service>>, connections: &A
             return;
         }
         let Ok((stream, _)) = accepted else {
-            std::thread::sleep(OUT_OF_RESOURCES);
+            std::thread::sleep(ACCEPT_RETRY_DELAY);
             continue;
         };
-        let Some(slot) = Slot::take(connections, &stream) else { continue };
+        let Some(slot) = ConnectionPermit::take(connections, &stream) else { continue };
         let service = service.clone();
         let serve = move || connection::serve(stream, &slot, &service);
         if let Err(error) = std::thread::Builder::new().name("thrift-peer".into()).spawn(serve) {
             tracing::warn!(%error, "a Thrift client is turned away");
-            std::thread::sleep(OUT_OF_RESOURCES);
+            std::thread::sleep(ACCEPT_RETRY_DELAY);
         }
     }
 }

@@ -1,17 +1,17 @@
 //! `bm_mt_act_prof_*`: action profiles, their members and groups.
 
 use super::entries::data_value;
-use super::service::{Answer, Fault, Service, context};
-use super::tables::{Refused, code};
+use super::service::{CallError, CallResult, Service, check_context};
+use super::tables::{TableErrorCode, code};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
 
 /// The most members, and the most groups, that a profile gets by Thrift. BMv2 has no bound.
-const MAX_PLACES: usize = 1 << 16;
+const MAX_PROFILE_ITEMS: usize = 1 << 16;
 
 /// Answers it, if it is one of these.
-pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method.strip_prefix("bm_mt_act_prof_")? {
         "add_member" => add_member(service, args),
         "modify_member" => modify_member(service, args),
@@ -20,14 +20,14 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         "delete_group" => delete_group(service, args),
         "add_member_to_group" => change_group(service, args, |members, member| {
             if members.contains(&member) {
-                return Err(Refused(code::MBR_ALREADY_IN_GRP));
+                return Err(TableErrorCode(code::MBR_ALREADY_IN_GRP));
             }
             members.push(member);
             Ok(())
         }),
         "remove_member_from_group" => change_group(service, args, |members, member| {
             let at = members.iter().position(|&other| other == member);
-            members.remove(at.ok_or(Refused(code::MBR_NOT_IN_GRP))?);
+            members.remove(at.ok_or(TableErrorCode(code::MBR_NOT_IN_GRP))?);
             Ok(())
         }),
         "get_members" => get_members(service, args),
@@ -43,13 +43,13 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 fn on_profile<R: Send + 'static>(
     service: &mut Service,
     args: &Fields,
-    operation: impl FnOnce(&mut Pipeline, &str) -> Result<R, Refused> + Send + 'static,
-) -> Result<R, Fault> {
-    context(args)?;
+    operation: impl FnOnce(&mut Pipeline, &str) -> Result<R, TableErrorCode> + Send + 'static,
+) -> Result<R, CallError> {
+    check_context(args)?;
     let name = args.text(2)?;
     let answer =
         service.on_program(code::INVALID_ACTION_PROFILE_NAME, move |pipeline| operation(pipeline, &name))?;
-    answer.map_err(|Refused(code)| Fault::Declared(code))
+    answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
 fn action(args: &Fields, name: i16, data: i16) -> thrift::Result<ActionCall> {
@@ -61,33 +61,35 @@ fn member(args: &Fields, id: i16) -> thrift::Result<MemberHandle> {
 }
 
 /// A member's action is wrong by its name or by its arguments.
-fn in_member(error: TableError) -> Refused {
+fn member_error(error: TableError) -> TableErrorCode {
     match error {
-        TableError::Invalid(what) if what.contains("has no action") => Refused(code::INVALID_ACTION_NAME),
+        TableError::Invalid(what) if what.contains("has no action") => {
+            TableErrorCode(code::INVALID_ACTION_NAME)
+        }
         error => error.into(),
     }
 }
 
-fn add_member(service: &mut Service, args: &Fields) -> Answer {
+fn add_member(service: &mut Service, args: &Fields) -> CallResult {
     let action = action(args, 3, 4)?;
     on_profile(service, args, move |pipeline, profile| {
-        if pipeline.members(profile)?.len() >= MAX_PLACES {
-            return Err(Refused(code::TABLE_FULL));
+        if pipeline.members(profile)?.len() >= MAX_PROFILE_ITEMS {
+            return Err(TableErrorCode(code::TABLE_FULL));
         }
-        let member = pipeline.member_add(profile, &action).map_err(in_member)?;
+        let member = pipeline.member_add(profile, &action).map_err(member_error)?;
         Ok(Value::I32(member.0 as i32))
     })
 }
 
-fn modify_member(service: &mut Service, args: &Fields) -> Answer {
+fn modify_member(service: &mut Service, args: &Fields) -> CallResult {
     let (member, action) = (member(args, 3)?, action(args, 4, 5)?);
     on_profile(service, args, move |pipeline, profile| {
-        pipeline.member_modify(profile, member, &action).map_err(in_member)?;
+        pipeline.member_modify(profile, member, &action).map_err(member_error)?;
         Ok(Value::Void)
     })
 }
 
-fn delete_member(service: &mut Service, args: &Fields) -> Answer {
+fn delete_member(service: &mut Service, args: &Fields) -> CallResult {
     let member = member(args, 3)?;
     on_profile(service, args, move |pipeline, profile| {
         pipeline.member_delete(profile, member)?;
@@ -95,20 +97,20 @@ fn delete_member(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn create_group(service: &mut Service, args: &Fields) -> Answer {
+fn create_group(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
-        if pipeline.groups(profile)?.len() >= MAX_PLACES {
-            return Err(Refused(code::TABLE_FULL));
+        if pipeline.groups(profile)?.len() >= MAX_PROFILE_ITEMS {
+            return Err(TableErrorCode(code::TABLE_FULL));
         }
         match pipeline.group_add(profile, &[]) {
             Ok(group) => Ok(Value::I32(group.0 as i32)),
-            Err(TableError::Invalid(_)) => Err(Refused(code::NO_ACTION_PROFILE_SELECTION)),
+            Err(TableError::Invalid(_)) => Err(TableErrorCode(code::NO_ACTION_PROFILE_SELECTION)),
             Err(error) => Err(error.into()),
         }
     })
 }
 
-fn delete_group(service: &mut Service, args: &Fields) -> Answer {
+fn delete_group(service: &mut Service, args: &Fields) -> CallResult {
     let group = GroupHandle(args.i32(3)? as u32);
     on_profile(service, args, move |pipeline, profile| {
         pipeline.group_delete(profile, group)?;
@@ -116,21 +118,25 @@ fn delete_group(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn members_of(pipeline: &Pipeline, profile: &str, group: GroupHandle) -> Result<Vec<MemberHandle>, Refused> {
+fn members_of(
+    pipeline: &Pipeline,
+    profile: &str,
+    group: GroupHandle,
+) -> Result<Vec<MemberHandle>, TableErrorCode> {
     let groups = pipeline.groups(profile)?;
     let found = groups.into_iter().find(|(handle, _)| *handle == group);
-    found.map(|(_, members)| members).ok_or(Refused(code::INVALID_GRP_HANDLE))
+    found.map(|(_, members)| members).ok_or(TableErrorCode(code::INVALID_GRP_HANDLE))
 }
 
 fn change_group(
     service: &mut Service,
     args: &Fields,
-    change: fn(&mut Vec<MemberHandle>, MemberHandle) -> Result<(), Refused>,
-) -> Answer {
+    change: fn(&mut Vec<MemberHandle>, MemberHandle) -> Result<(), TableErrorCode>,
+) -> CallResult {
     let (member, group) = (member(args, 3)?, GroupHandle(args.i32(4)? as u32));
     on_profile(service, args, move |pipeline, profile| {
         if !pipeline.members(profile)?.iter().any(|(handle, _)| *handle == member) {
-            return Err(Refused(code::INVALID_MBR_HANDLE));
+            return Err(TableErrorCode(code::INVALID_MBR_HANDLE));
         }
         let mut members = members_of(pipeline, profile, group)?;
         change(&mut members, member)?;
@@ -154,23 +160,23 @@ fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
     Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::List(TType::I32, members))])
 }
 
-fn get_members(service: &mut Service, args: &Fields) -> Answer {
+fn get_members(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
         let members = pipeline.members(profile)?;
         Ok(Value::List(TType::Struct, members.iter().map(member_value).collect()))
     })
 }
 
-fn get_member(service: &mut Service, args: &Fields) -> Answer {
+fn get_member(service: &mut Service, args: &Fields) -> CallResult {
     let wanted = member(args, 3)?;
     on_profile(service, args, move |pipeline, profile| {
         let members = pipeline.members(profile)?;
         let member = members.iter().find(|(handle, _)| *handle == wanted);
-        Ok(member_value(member.ok_or(Refused(code::INVALID_MBR_HANDLE))?))
+        Ok(member_value(member.ok_or(TableErrorCode(code::INVALID_MBR_HANDLE))?))
     })
 }
 
-fn get_groups(service: &mut Service, args: &Fields) -> Answer {
+fn get_groups(service: &mut Service, args: &Fields) -> CallResult {
     on_profile(service, args, |pipeline, profile| {
         let groups = pipeline.groups(profile)?;
         let groups = groups.iter().map(|(handle, members)| group_value(*handle, members));
@@ -178,7 +184,7 @@ fn get_groups(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn get_group(service: &mut Service, args: &Fields) -> Answer {
+fn get_group(service: &mut Service, args: &Fields) -> CallResult {
     let group = GroupHandle(args.i32(3)? as u32);
     on_profile(service, args, move |pipeline, profile| {
         Ok(group_value(group, &members_of(pipeline, profile, group)?))

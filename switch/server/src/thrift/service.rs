@@ -1,8 +1,8 @@
 //! The common part of all services: finding the function that answers a call, and its result.
 
-use super::pre::Pre;
+use super::simple_pre_lag::Pre;
 use super::value::{Fields, Value};
-use super::{cells, config, entries, ports, pre, profiles, queues, tables};
+use super::{config, dev_mgr, entries, externs, profiles, simple_pre_lag, simple_switch, tables};
 use crate::p4runtime::Programs;
 use std::sync::Arc;
 use thrift::ApplicationErrorKind;
@@ -13,36 +13,36 @@ use weir_units::Time;
 
 /// A reason why a call has no result.
 #[derive(Debug)]
-pub(super) enum Fault {
+pub(super) enum CallError {
     /// The exception that BMv2's definition gives the call: all of them are a struct of one error code.
-    Declared(i32),
+    Exception(i32),
     /// An exception of Thrift itself.
     Application(ApplicationErrorKind, String),
 }
 
 /// Result of a call.
-pub(super) type Answer = Result<Value, Fault>;
+pub(super) type CallResult = Result<Value, CallError>;
 
-impl Fault {
-    pub fn internal(what: impl Into<String>) -> Fault {
-        Fault::Application(ApplicationErrorKind::InternalError, what.into())
+impl CallError {
+    pub fn internal(what: impl Into<String>) -> CallError {
+        CallError::Application(ApplicationErrorKind::InternalError, what.into())
     }
 }
 
 /// Arguments that are missing or of another type.
-impl From<thrift::Error> for Fault {
-    fn from(error: thrift::Error) -> Fault {
+impl From<thrift::Error> for CallError {
+    fn from(error: thrift::Error) -> CallError {
         let text = match error {
             thrift::Error::Protocol(error) => error.message,
             other => other.to_string(),
         };
-        Fault::Application(ApplicationErrorKind::ProtocolError, text)
+        CallError::Application(ApplicationErrorKind::ProtocolError, text)
     }
 }
 
-impl From<DataplaneError> for Fault {
-    fn from(error: DataplaneError) -> Fault {
-        Fault::internal(error.to_string())
+impl From<DataplaneError> for CallError {
+    fn from(error: DataplaneError) -> CallError {
+        CallError::internal(error.to_string())
     }
 }
 
@@ -56,29 +56,32 @@ pub(super) struct Service {
     pub seed: u64,
     pub pre: Pre,
     /// False if clients may not load programs.
-    pub swap: bool,
+    pub allow_config_swap: bool,
     pub programs: Arc<Programs>,
     /// A switch with the program that `bm_load_new_config` loaded, until `bm_swap_configs` puts it in. As in BMv2,
     /// tables and cells are meanwhile its own.
-    pub loaded: Option<Box<Switch>>,
+    pub pending_switch: Option<Box<Switch>>,
 }
 
 impl Service {
     /// Answers a call: `service:method`, as Thrift's multiplexed protocol names it.
-    pub fn call(&mut self, name: &str, args: &Fields) -> Answer {
+    pub fn call(&mut self, name: &str, args: &Fields) -> CallResult {
         let answer = match name.split_once(':') {
             Some(("standard", method)) => tables::call(self, method, args)
                 .or_else(|| entries::call(self, method, args))
                 .or_else(|| profiles::call(self, method, args))
-                .or_else(|| cells::call(self, method, args))
-                .or_else(|| ports::call(self, method, args))
+                .or_else(|| externs::call(self, method, args))
+                .or_else(|| dev_mgr::call(self, method, args))
                 .or_else(|| config::call(self, method, args)),
-            Some(("simple_pre_lag", method)) => pre::call(self, method, args),
-            Some(("simple_switch", method)) => queues::call(self, method, args),
+            Some(("simple_pre_lag", method)) => simple_pre_lag::call(self, method, args),
+            Some(("simple_switch", method)) => simple_switch::call(self, method, args),
             _ => None,
         };
         answer.unwrap_or_else(|| {
-            Err(Fault::Application(ApplicationErrorKind::UnknownMethod, format!("there is no method {name}")))
+            Err(CallError::Application(
+                ApplicationErrorKind::UnknownMethod,
+                format!("there is no method {name}"),
+            ))
         })
     }
 
@@ -92,13 +95,13 @@ impl Service {
         &self,
         unknown: i32,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, CallError> {
         let operation = |switch: &mut Switch, now| {
             switch.set_now(now);
             operation(switch, now)
         };
         match self.handle.with(operation) {
-            Err(DataplaneError::NoProgram) => Err(Fault::Declared(unknown)),
+            Err(DataplaneError::NoProgram) => Err(CallError::Exception(unknown)),
             answer => Ok(answer?),
         }
     }
@@ -113,8 +116,8 @@ impl Service {
         &mut self,
         unknown: i32,
         operation: impl FnOnce(&mut Pipeline) -> R + Send + 'static,
-    ) -> Result<R, Fault> {
-        match &mut self.loaded {
+    ) -> Result<R, CallError> {
+        match &mut self.pending_switch {
             Some(loaded) => Ok(operation(loaded.pipeline_mut())),
             None => self.on_switch(unknown, |switch, _| operation(switch.pipeline_mut())),
         }
@@ -130,16 +133,16 @@ impl Service {
         unknown: i32,
         code: impl FnOnce(&TableError) -> i32,
         operation: impl FnOnce(&mut Pipeline) -> Result<R, TableError> + Send + 'static,
-    ) -> Result<R, Fault> {
+    ) -> Result<R, CallError> {
         let answer = self.on_program(unknown, operation)?;
-        answer.map_err(|error| Fault::Declared(code(&error)))
+        answer.map_err(|error| CallError::Exception(code(&error)))
     }
 }
 
 /// The context of a call: BMv2 has several, simple_switch only the first.
-pub(super) fn context(args: &Fields) -> Result<(), Fault> {
+pub(super) fn check_context(args: &Fields) -> Result<(), CallError> {
     match args.i32(1)? {
         0 => Ok(()),
-        other => Err(Fault::internal(format!("there is no context {other}, only context 0"))),
+        other => Err(CallError::internal(format!("there is no context {other}, only context 0"))),
     }
 }

@@ -1,6 +1,6 @@
 //! `bm_mt_*`: what is written to tables.
 
-use super::service::{Answer, Fault, Service, context};
+use super::service::{CallError, CallResult, Service, check_context};
 use super::value::{Fields, Value};
 use std::time::Duration;
 use thrift::Result as Read;
@@ -55,7 +55,7 @@ pub(super) fn error_code(error: &TableError) -> i32 {
 }
 
 /// Answers it, if it is one of these.
-pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<Answer> {
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_mt_add_entry" => add(service, args, 6, action(args, 4, 5)),
         "bm_mt_indirect_add_entry" => add(service, args, 5, member(args, 4)),
@@ -80,11 +80,11 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
 }
 
 /// Refusals within an operation on a table.
-pub(super) struct Refused(pub i32);
+pub(super) struct TableErrorCode(pub i32);
 
-impl From<TableError> for Refused {
-    fn from(error: TableError) -> Refused {
-        Refused(error_code(&error))
+impl From<TableError> for TableErrorCode {
+    fn from(error: TableError) -> TableErrorCode {
+        TableErrorCode(error_code(&error))
     }
 }
 
@@ -92,15 +92,15 @@ impl From<TableError> for Refused {
 pub(super) fn on_table<R: Send + 'static>(
     service: &mut Service,
     args: &Fields,
-    operation: impl FnOnce(&mut Pipeline, TableId) -> Result<R, Refused> + Send + 'static,
-) -> Result<R, Fault> {
-    context(args)?;
+    operation: impl FnOnce(&mut Pipeline, TableId) -> Result<R, TableErrorCode> + Send + 'static,
+) -> Result<R, CallError> {
+    check_context(args)?;
     let name = args.text(2)?;
     let answer = service.on_program(code::INVALID_TABLE_NAME, move |pipeline| {
         let table = pipeline.table_by_name(&name)?;
         operation(pipeline, table)
     })?;
-    answer.map_err(|Refused(code)| Fault::Declared(code))
+    answer.map_err(|TableErrorCode(code)| CallError::Exception(code))
 }
 
 fn action(args: &Fields, name: i16, data: i16) -> Read<ActionCall> {
@@ -121,9 +121,9 @@ pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
 }
 
 /// Checks that the table accepts such actions at all, and has this one.
-fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), Refused> {
+fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), TableErrorCode> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
-        return Err(Refused(code::INVALID_TABLE_NAME));
+        return Err(TableErrorCode(code::INVALID_TABLE_NAME));
     };
     match (call, &info.profile) {
         (ActionCall::Action { name, .. }, None) => {
@@ -133,10 +133,10 @@ fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<
                     .is_some_and(|before| before.is_empty() || before.ends_with('.'))
             };
             let known = info.actions.iter().any(|&id| ends_so(program.action_name(id)));
-            if known { Ok(()) } else { Err(Refused(code::INVALID_ACTION_NAME)) }
+            if known { Ok(()) } else { Err(TableErrorCode(code::INVALID_ACTION_NAME)) }
         }
         (ActionCall::Member(_) | ActionCall::Group(_), Some(_)) => Ok(()),
-        _ => Err(Refused(code::WRONG_TABLE_TYPE)),
+        _ => Err(TableErrorCode(code::WRONG_TABLE_TYPE)),
     }
 }
 
@@ -152,23 +152,23 @@ pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
     Ok(priority(number))
 }
 
-fn add(service: &mut Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> Answer {
+fn add(service: &mut Service, args: &Fields, options_id: i16, call: Read<ActionCall>) -> CallResult {
     let (key, priority, call) = (key(args, 3)?, options(args, options_id)?, call?);
     on_table(service, args, move |pipeline, table| {
         let program = pipeline.program().clone();
         check_action(&program, table, &call)?;
         if program.tables().any(|(id, info)| id == table && info.key.is_empty()) {
-            return Err(Refused(code::NO_TABLE_KEY));
+            return Err(TableErrorCode(code::NO_TABLE_KEY));
         }
-        let key = masked(&program, table, key);
+        let key = mask_key(&program, table, key);
         // Whatever is wrong with the key is said here, so that behind it only the arguments can be wrong.
-        pipeline.table_find(table, &key, priority).map_err(|_| Refused(code::BAD_MATCH_KEY))?;
+        pipeline.table_find(table, &key, priority).map_err(|_| TableErrorCode(code::BAD_MATCH_KEY))?;
         let entry = pipeline.table_add(table, &key, priority, &call)?;
         Ok(Value::I32(entry.0 as i32))
     })
 }
 
-fn modify(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+fn modify(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> CallResult {
     let (entry, call) = (handle(args)?, call?);
     on_table(service, args, move |pipeline, table| {
         check_action(&pipeline.program().clone(), table, &call)?;
@@ -177,7 +177,7 @@ fn modify(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> Answe
     })
 }
 
-fn delete(service: &mut Service, args: &Fields) -> Answer {
+fn delete(service: &mut Service, args: &Fields) -> CallResult {
     let entry = handle(args)?;
     on_table(service, args, move |pipeline, table| {
         pipeline.table_delete(table, entry)?;
@@ -185,7 +185,7 @@ fn delete(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn clear(service: &mut Service, args: &Fields) -> Answer {
+fn clear(service: &mut Service, args: &Fields) -> CallResult {
     let reset_default = args.bool(3)?;
     on_table(service, args, move |pipeline, table| {
         for entry in pipeline.table_entries(table) {
@@ -198,7 +198,7 @@ fn clear(service: &mut Service, args: &Fields) -> Answer {
     })
 }
 
-fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> Answer {
+fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> CallResult {
     let call = call?;
     on_table(service, args, move |pipeline, table| {
         check_action(&pipeline.program().clone(), table, &call)?;
@@ -207,11 +207,11 @@ fn set_default(service: &mut Service, args: &Fields, call: Read<ActionCall>) -> 
     })
 }
 
-fn set_timeout(service: &mut Service, args: &Fields) -> Answer {
+fn set_timeout(service: &mut Service, args: &Fields) -> CallResult {
     let (entry, ms) = (handle(args)?, args.i32(4)?);
     on_table(service, args, move |pipeline, table| {
         if !pipeline.program().tables().any(|(id, info)| id == table && info.idle_timeout) {
-            return Err(Refused(code::AGEING_DISABLED));
+            return Err(TableErrorCode(code::AGEING_DISABLED));
         }
         let timeout = Duration::from_millis(u64::from(ms as u32));
         pipeline.table_set_timeout(table, entry, pipeline.ticks(timeout))?;
@@ -230,10 +230,10 @@ pub(super) mod param {
 
 /// Reads a key: a list of `BmMatchParam`.
 pub(super) fn key(args: &Fields, id: i16) -> Read<Vec<KeyMatch>> {
-    args.structs(id)?.into_iter().map(element).collect()
+    args.structs(id)?.into_iter().map(match_param).collect()
 }
 
-fn element(given: &Fields) -> Read<KeyMatch> {
+fn match_param(given: &Fields) -> Read<KeyMatch> {
     Ok(match given.i32(1)? {
         param::EXACT => KeyMatch::Exact(given.fields(2)?.binary(1)?),
         param::LPM => {
@@ -261,7 +261,7 @@ fn element(given: &Fields) -> Read<KeyMatch> {
 /// Returns the key without the bits that its masks, prefixes and widths leave out. BMv2 takes `10.0.1.1/24` for
 /// `10.0.1.0/24` and 1000 in 9 bits for 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline
 /// refuses both.
-pub(super) fn masked(program: &Program, table: TableId, mut key: Vec<KeyMatch>) -> Vec<KeyMatch> {
+pub(super) fn mask_key(program: &Program, table: TableId, mut key: Vec<KeyMatch>) -> Vec<KeyMatch> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else { return key };
     for (part, field) in key.iter_mut().zip(&info.key) {
         let bytes = field.bits.div_ceil(8);

@@ -40,7 +40,8 @@ impl Served {
         });
         let dataplane = Dataplane::start(config, switch, &[]).unwrap();
         let listen = (Ipv4Addr::LOCALHOST, 0).into();
-        let config = ThriftConfig { listen, device_id: 3, seed: 1, swap, programs: Arc::default() };
+        let config =
+            ThriftConfig { listen, device_id: 3, seed: 1, allow_config_swap: swap, programs: Arc::default() };
         Served { server: ThriftServer::start(dataplane.handle(), &config).unwrap(), _dataplane: dataplane }
     }
 
@@ -369,7 +370,7 @@ fn another_program_is_loaded_and_then_swapped_in() {
         client.call(PRE, "bm_mc_mgrp_create", [Value::I32(0), Value::I32(9)]),
         Got::Result(Some(Value::I32(9)))
     );
-    assert!(matches!(load(&mut client, "{}"), Got::Application(why) if why.contains("not a program")));
+    assert!(matches!(load(&mut client, "{}"), Got::Application(reason) if reason.contains("not a program")));
     assert_eq!(load(&mut client, OTHER), DONE);
     assert_eq!(load(&mut client, OTHER), Got::Declared(2), "ONGOING_SWAP");
 

@@ -21,7 +21,7 @@ use tokio::sync::{mpsc, oneshot};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Status, Streaming};
-use weir_server::p4runtime::{Lost, ServeError, ServerConfig, serve};
+use weir_server::p4runtime::{DroppedMessages, ServeError, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
 pub const PROGRAM: &str = include_str!("../../../tests/programs/p4runtime.json");
@@ -30,14 +30,14 @@ pub const P4INFO: &str = include_str!("../../../tests/programs/p4runtime.p4info.
 pub const CPU_PORT: u16 = 255;
 pub const DEVICE: u64 = 3;
 /// The longest time that a busy machine may take for anything.
-pub const PATIENCE: Duration = Duration::from_secs(20);
+pub const TIMEOUT: Duration = Duration::from_secs(20);
 
 pub static INFO: LazyLock<p4info::Index> = LazyLock::new(|| p4info::Index::from_text(P4INFO).unwrap());
 
 /// A served switch. The fields end in the order in which they stand.
 pub struct Bed {
     pub address: String,
-    pub lost: Arc<Lost>,
+    pub lost: Arc<DroppedMessages>,
     stop: Option<oneshot::Sender<()>>,
     serving: tokio::task::JoinHandle<Result<(), ServeError>>,
     pub dataplane: Dataplane,
@@ -83,7 +83,7 @@ impl Bed {
 
     pub async fn stop(mut self) -> Result<(), ServeError> {
         drop(self.stop.take());
-        tokio::time::timeout(PATIENCE, self.serving).await.expect("it ends").unwrap()
+        tokio::time::timeout(TIMEOUT, self.serving).await.expect("it ends").unwrap()
     }
 }
 
@@ -121,7 +121,7 @@ impl Client {
     /// The next message of the stream, or how it ended.
     pub async fn next(&mut self) -> Result<Option<Response>, Status> {
         let (_, responses) = self.stream.as_mut().expect("the stream is open");
-        let message = tokio::time::timeout(PATIENCE, responses.message()).await.expect("something comes")?;
+        let message = tokio::time::timeout(TIMEOUT, responses.message()).await.expect("something comes")?;
         Ok(message.map(|message| message.update.expect("no message is empty")))
     }
 

@@ -9,7 +9,7 @@ use p4runtime::p4::v1::*;
 use p4runtime::p4info::Object;
 
 /// gRPC's default limit for a message.
-const MOST_MESSAGE: usize = 4 << 20;
+const MAX_MESSAGE_LEN: usize = 4 << 20;
 
 #[tokio::test]
 async fn a_large_read_comes_in_messages_below_the_limit() {
@@ -23,7 +23,7 @@ async fn a_large_read_comes_in_messages_below_the_limit() {
     assert_eq!(found.len(), 60_000);
     assert!(
         messages > 2,
-        "{messages} messages, each below {MOST_MESSAGE} bytes, or the client would have refused it"
+        "{messages} messages, each below {MAX_MESSAGE_LEN} bytes, or the client would have refused it"
     );
     // one of them, by its key
     let one = Kind::TableEntry(entry("l2", 777, None));

@@ -19,7 +19,7 @@ use weir_server::p4runtime::{Server, ServerConfig};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
 /// The largest message that the server takes.
-const LARGEST: usize = 16 << 20;
+const MAX_REQUEST_LEN: usize = 16 << 20;
 
 /// A switch with its server in a process of its own.
 struct Served {
@@ -129,7 +129,7 @@ fn field(number: u8, value: &[u8]) -> Vec<u8> {
 
 /// As many repetitions as fit the largest message.
 fn many(element: &[u8]) -> Vec<u8> {
-    element.repeat((LARGEST - 200) / element.len())
+    element.repeat((MAX_REQUEST_LEN - 200) / element.len())
 }
 
 /// Requests of 16 MiB whose elements are as small as they can be.
@@ -163,7 +163,7 @@ async fn a_request_costs_less_than_four_times_its_size() {
         assert_eq!(status.code(), Code::ResourceExhausted, "{what}: {status:?}");
         assert!(status.message().contains("send fewer"), "{what}: {status:?}");
         let peak = server.peak();
-        assert!(peak < 4 * LARGEST, "{what}: {} MiB", peak >> 20);
+        assert!(peak < 4 * MAX_REQUEST_LEN, "{what}: {} MiB", peak >> 20);
     }
 }
 
@@ -181,13 +181,13 @@ async fn a_program_costs_less_than_four_times_its_size() {
     };
     for element in ["[],", "[0],", "{},", "{\"\":0},", "0,"] {
         let server = Served::start();
-        let elements = element.repeat(LARGEST / 2 / element.len());
+        let elements = element.repeat(MAX_REQUEST_LEN / 2 / element.len());
         let json = format!("{{\"header_types\":[{elements}0]}}").into_bytes();
         // Nobody is connected, so that no election id is needed.
         let status = server.call("SetForwardingPipelineConfig", set(json)).await.unwrap_err();
         assert_eq!(status.code(), Code::ResourceExhausted, "{element}: {status:?}");
         let peak = server.peak();
-        assert!(peak < 4 * LARGEST, "{element}: {} MiB", peak >> 20);
+        assert!(peak < 4 * MAX_REQUEST_LEN, "{element}: {} MiB", peak >> 20);
     }
 }
 
@@ -227,7 +227,7 @@ async fn calls_beside_large_requests_are_answered_at_once() {
     // The machine may have other work.
     assert!(longest < Duration::from_secs(1), "{took:?}");
     let peak = server.peak();
-    assert!(peak < 3 * 4 * LARGEST, "{} MiB", peak >> 20);
+    assert!(peak < 3 * 4 * MAX_REQUEST_LEN, "{} MiB", peak >> 20);
 }
 
 fn entries(count: u64) -> Vec<Update> {

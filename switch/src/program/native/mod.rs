@@ -5,7 +5,7 @@
 //! read from the frame where they are used, slots that nothing reads are not written, actions are inlined where their
 //! table is applied, and every offset into the frame is a constant. For operations without code of their own (see
 //! `scope::is_left`) it calls the interpreter's functions, or the code returns before it has changed anything
-//! ([`BAIL`]) and the interpreter runs the packet.
+//! ([`EXIT_INTERPRET`]) and the interpreter runs the packet.
 //!
 //! # What the code may touch
 //!
@@ -13,8 +13,8 @@
 //!
 //! - Slots of the header vector, at constant offsets below the program's number of slots, and the words that a packet
 //!   carries, at those below their number.
-//! - The frame, at constant offsets: `Gen::check` notes the highest, whatever the packet says, and the pipeline runs code
-//!   only on memory of at least as many bytes ([`Native::room`]). A frame that grows at the front takes free bytes in
+//! - The frame, at constant offsets: `Emitter::check` notes the highest, whatever the packet says, and the pipeline runs code
+//!   only on memory of at least as many bytes ([`Native::frame_room`]). A frame that grows at the front takes free bytes in
 //!   front of it if a comparison with their number says that they are enough.
 //! - Register cells: an index is compared with the size of its array, or cut to its number of bits if that is a power of
 //!   two, and arrays are checked against the memory of all.
@@ -27,34 +27,34 @@
 
 mod abi;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod deparse;
+mod compile;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod emit;
+mod emitter;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod ops;
+mod lower_deparser;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod parse;
+mod lower_ops;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod plan;
+mod lower_parser;
 #[cfg(all(target_arch = "x86_64", unix))]
-mod scope;
+mod slot_storage;
 
 pub(crate) use abi::{
-    BAIL, CallHead, DROP, Direct, Effects, Helpers, INPUTS, Input, KEY_WORDS, MULTICAST, Recent, Row, SEND,
-    SMALL_BITS, UNEMITTED, UNICAST,
+    CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, Helpers, INPUTS,
+    KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, NativeInput, NativeTable, UNICAST,
 };
 
+use super::frame_access::FrameAccess;
 use super::link::Linked;
 use super::op::Slot;
 use super::table::Table;
-use super::wire::Wire;
-use super::{ActionId, next_stamp};
+use super::{ActionId, next_layout_id};
 use memmap2::{Mmap, MmapMut};
 
-/// The word of a row begins with the number of its action, counted from 1 in the order of [`choices`]; 0: no action.
-pub(crate) const CHOICE: u32 = 48;
+/// The word of a row begins with the number of its action, counted from 1 in the order of [`row_actions`]; 0: no action.
+pub(crate) const ROW_ACTION_SHIFT: u32 = 48;
 /// Behind it where control goes after the action, at this bit.
-pub(crate) const NEXT: u32 = 16;
+pub(crate) const ROW_NEXT_SHIFT: u32 = 16;
 
 /// Functions begin at multiples of this.
 const ALIGNMENT: usize = 64;
@@ -74,15 +74,15 @@ pub(crate) struct Native {
     /// The slots that a packet carries from ingress to egress, while the header vector stays with the switch.
     pub carried: Vec<Slot>,
     /// Bytes of memory that must begin at the frame.
-    pub room: usize,
-    /// Points at which the interpreter may go on: after ingress, after ingress that returned [`abi::SLOW`], after egress that
-    /// did, and after egress that returned [`abi::UNEMITTED`].
-    pub points: [Point; 4],
+    pub frame_room: usize,
+    /// Points at which the interpreter may go on: after ingress, after ingress that returned [`abi::EXIT_FINISH`], after egress that
+    /// did, and after egress that returned [`abi::EXIT_DEPARSE`].
+    pub resume_points: [ResumePoint; 4],
 }
 
 /// A point at which the interpreter may go on: what the header vector lacks there.
 #[derive(Debug)]
-pub(crate) struct Point {
+pub(crate) struct ResumePoint {
     /// Slots that the packet carries, with their places among [`Native::carried`].
     pub carried: Vec<(usize, Slot)>,
     /// Slots that may hold anything.
@@ -92,9 +92,9 @@ pub(crate) struct Point {
 impl Native {
     /// Writes the code of a program; None if that is not possible: on another host, for a program that is too unusual, or
     /// where the system allows no new code.
-    pub fn new(program: &Linked, wire: &Wire, helpers: &Helpers) -> Option<Native> {
+    pub fn new(program: &Linked, wire: &FrameAccess, helpers: &Helpers) -> Option<Native> {
         #[cfg(all(target_arch = "x86_64", unix))]
-        let written = plan::write(program, wire, helpers).ok();
+        let written = compile::compile_program(program, wire, helpers).ok();
         #[cfg(not(all(target_arch = "x86_64", unix)))]
         let written = None;
         written
@@ -107,14 +107,21 @@ impl Native {
         egress: &[u8],
         carried: Vec<Slot>,
         room: usize,
-        points: [Point; 4],
+        points: [ResumePoint; 4],
     ) -> Result<Native, Unsupported> {
         let start = ingress.len().next_multiple_of(ALIGNMENT);
         let mut memory = MmapMut::map_anon(start + egress.len()).map_err(|_| Unsupported)?;
         memory[..ingress.len()].copy_from_slice(ingress);
         memory[start..].copy_from_slice(egress);
         let code = memory.make_exec().map_err(|_| Unsupported)?;
-        Ok(Native { stamp: next_stamp(), code, egress: start, carried, room, points })
+        Ok(Native {
+            stamp: next_layout_id(),
+            code,
+            egress: start,
+            carried,
+            frame_room: room,
+            resume_points: points,
+        })
     }
 
     /// Returns the function that runs ingress.
@@ -129,7 +136,7 @@ impl Native {
 }
 
 /// Returns the actions that a table may run, in the order in which rows number them, from 1 on.
-pub(crate) fn choices(program: &Linked, table: &Table) -> Vec<ActionId> {
+pub(crate) fn row_actions(program: &Linked, table: &Table) -> Vec<ActionId> {
     let mut choices = table.info.actions.clone();
     let others = table.default.iter().map(|(action, _)| *action);
     let others = others.chain(table.entries.iter().map(|entry| entry.action));

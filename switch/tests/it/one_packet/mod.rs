@@ -3,7 +3,7 @@
 
 use std::path::Path;
 use std::sync::Arc;
-use weir_switch::pipeline::{Effects, EgressMeta, EgressVerdict, IngressMeta, Verdict};
+use weir_switch::pipeline::{EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, SideEffects};
 use weir_switch::{Packet, Pipeline, Program};
 
 /// A program of `switch/tests/data`.
@@ -19,20 +19,20 @@ pub fn pipeline(name: &str) -> Pipeline {
 }
 
 /// Runs ingress and, as long as the packet does not leave, what follows from it. None: dropped.
-pub fn send(pipeline: &mut Pipeline, frame: &[u8], fx: &mut Effects) -> Option<Vec<u8>> {
+pub fn send(pipeline: &mut Pipeline, frame: &[u8], fx: &mut SideEffects) -> Option<Vec<u8>> {
     let mut packet = Packet::from_bytes(frame);
     run(pipeline, &mut packet, fx)
 }
 
 /// As [`send`], with any packet.
-pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut Effects) -> Option<Vec<u8>> {
-    const MOST_ROUNDS: usize = 8;
-    for _ in 0..MOST_ROUNDS {
+pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut SideEffects) -> Option<Vec<u8>> {
+    const MAX_ROUNDS: usize = 8;
+    for _ in 0..MAX_ROUNDS {
         let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, fx) {
-            Verdict::Drop => return None,
-            Verdict::Resubmit => continue,
-            Verdict::Unicast { port, .. } => port,
-            Verdict::Multicast { .. } => 2,
+            IngressVerdict::Drop => return None,
+            IngressVerdict::Resubmit => continue,
+            IngressVerdict::Unicast { port, .. } => port,
+            IngressVerdict::Multicast { .. } => 2,
         };
         let meta = EgressMeta { port, now: 0x1234, enq_qdepth: 7, rid: 9, ..EgressMeta::default() };
         match pipeline.egress(packet, meta, fx) {

@@ -7,9 +7,9 @@ use std::time::{Duration, Instant};
 use weir_controller::routes;
 use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_experiment::Experiment;
-use weir_host::scheme::TelemetryOn;
-use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, Kind, WeirRepr};
-use weir_sim::assemble::Blueprint;
+use weir_host::scheme::TelemetrySource;
+use weir_host::wire::{Ecn, Flags, FrameRepr, INT_RECORD_LEN, PacketKind, WeirRepr};
+use weir_sim::fabric_builder::FabricBuilder;
 use weir_switch::pipeline::Digest;
 use weir_switch::program::Engine;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
@@ -64,22 +64,28 @@ pub fn with_packets(
             continue;
         }
         let asks = |asks| if asks { Flags::TELEMETRY } else { Flags::default() };
-        let flags = asks(matches!(needs.telemetry, TelemetryOn::Data | TelemetryOn::Notices));
+        let flags =
+            asks(matches!(needs.telemetry, TelemetrySource::Data | TelemetrySource::RateNotifications));
         let mtu = experiment.spec.mtu.get() as u32;
         // Of a message that may be deflected: its packets are looked for in the table of those that are.
         let tokens = scheme.config.needs().deflection.map_or(0, |it| it.tokens);
-        let data =
-            frame(Kind::Data, WeirRepr { flags, tokens, format: needs.records, ..EMPTY }, from, to, mtu);
-        let flags = asks(needs.telemetry == TelemetryOn::Acks);
-        let ack = frame(Kind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
+        let data = frame(
+            PacketKind::Data,
+            WeirRepr { flags, tokens, format: needs.records, ..EMPTY },
+            from,
+            to,
+            mtu,
+        );
+        let flags = asks(needs.telemetry == TelemetrySource::Acks);
+        let ack = frame(PacketKind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
         let blueprint =
-            Blueprint::new(experiment, scheme, &routes, Engine::default()).map_err(Failure::work)?;
+            FabricBuilder::new(experiment, scheme, &routes, Engine::default()).map_err(Failure::work)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
             let network = blueprint.build().map_err(Failure::work)?;
             let mut fabric = network.view();
-            let switch = &mut fabric.chassis_mut(SwitchIx(0)).switch;
+            let switch = &mut fabric.switch_mut(SwitchIx(0)).switch;
             let sink = Sink { pool: PacketPool::new() };
             let (now, packets) = (Time::ZERO, Vec::new());
             let path = Path { switch, frame: frame?, port_in, port_out, sink, now, packets };
@@ -93,11 +99,11 @@ pub fn with_packets(
 /// A head as a host writes it, and the length of its payload.
 type Frame = (Vec<u8>, u32);
 
-const EMPTY: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(Kind::Data) };
+const EMPTY: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(PacketKind::Data) };
 
-fn frame(kind: Kind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
-    let records = if kind == Kind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };
-    let mut head = vec![0; weir_host::wire::MAX_HEAD];
+fn frame(kind: PacketKind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> Result<Frame, Failure> {
+    let records = if kind == PacketKind::Ack { vec![0; RECORDS * INT_RECORD_LEN] } else { Vec::new() };
+    let mut head = vec![0; weir_host::wire::MAX_HEADER_LEN];
     let payload_len = mtu.saturating_sub(weir_host::wire::HEADERS_LEN as u32);
     let weir = WeirRepr { kind, ..weir };
     let repr = FrameRepr {

@@ -9,7 +9,7 @@ use weir_controller::runtime_json::place_and_problem;
 
 /// The figures that are compared.
 #[derive(Debug, Deserialize)]
-pub struct Recorded {
+pub struct Baseline {
     sim: Vec<RecordedSpeed>,
     programs: Vec<RecordedCost>,
 }
@@ -27,16 +27,16 @@ struct RecordedCost {
     ns: f64,
 }
 
-impl Recorded {
+impl Baseline {
     /// Reads a file.
-    pub fn read(path: &Path) -> Result<Recorded, Failure> {
-        Recorded::parse(&read(path)?).map_err(|why| Failure::Input(format!("{}:{why}", path.display())))
+    pub fn read(path: &Path) -> Result<Baseline, Failure> {
+        Baseline::parse(&read(path)?).map_err(|reason| Failure::Input(format!("{}:{reason}", path.display())))
     }
 
-    fn parse(text: &str) -> Result<Recorded, String> {
+    fn parse(text: &str) -> Result<Baseline, String> {
         serde_json::from_str(text).map_err(|error| {
-            let (place, why) = place_and_problem(&error);
-            format!("{place}: this is not what `weir bench --json` prints: {why}")
+            let (place, reason) = place_and_problem(&error);
+            format!("{place}: this is not what `weir bench --json` prints: {reason}")
         })
     }
 
@@ -70,7 +70,7 @@ mod tests {
     fn figures_are_compared_with_those_of_the_same_name() {
         let text = r#"{"sim": [{"scheme": "hpcc", "packet_hops": 9, "median_packet_hops_per_s": 2e6}],
             "programs": [{"program": "ecn", "packet": "ACK", "ns": 100}], "peak_memory_bytes": null}"#;
-        let recorded = Recorded::parse(text).unwrap();
+        let recorded = Baseline::parse(text).unwrap();
         let speed = |scheme: &str| Speed {
             scheme: scheme.to_owned(),
             packet_hops: 9,
@@ -87,10 +87,10 @@ mod tests {
 
     #[test]
     fn another_file_is_refused_with_the_place() {
-        let why = Recorded::parse("{\"sim\": []}").unwrap_err();
+        let reason = Baseline::parse("{\"sim\": []}").unwrap_err();
         assert!(
-            why.starts_with("1:11: this is not what `weir bench --json` prints: missing field `programs`"),
-            "{why}"
+            reason.starts_with("1:11: this is not what `weir bench --json` prints: missing field `programs`"),
+            "{reason}"
         );
     }
 }

@@ -8,8 +8,8 @@ use std::io::Write;
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_experiment::Experiment;
 use weir_report::format;
-use weir_sim::VirtualTime;
-use weir_sim::forecast::Forecast;
+use weir_sim::Simulation;
+use weir_sim::forecast::ScalingForecast;
 
 const FAT_TREE: &str = include_str!("../../../assets/fat-tree-k16.yaml");
 const THREADS: [usize; 6] = [1, 2, 8, 16, 32, 64];
@@ -28,8 +28,8 @@ fn measure(k: u32) -> Result<Fabric, Failure> {
     let set = [format!("topology.k={k}"), "duration=100us".to_owned(), "schemes=[hpcc]".to_owned()];
     let experiment =
         Experiment::parse(FAT_TREE, "fat-tree-k16.yaml", "fat-tree", &set, None).map_err(Failure::input)?;
-    let forecast = Arc::new(Mutex::new(Forecast::new(&THREADS)));
-    let virtual_time = VirtualTime { forecast: Some(Arc::clone(&forecast)), ..VirtualTime::new(1) };
+    let forecast = Arc::new(Mutex::new(ScalingForecast::new(&THREADS)));
+    let virtual_time = Simulation { forecast: Some(Arc::clone(&forecast)), ..Simulation::new(1) };
     let results = weir_sim::run_on(&experiment, &virtual_time, &mut ()).map_err(Failure::work)?;
     let packet_hops = results.summary.packet_hops;
     let forecast = forecast.lock().unwrap_or_else(PoisonError::into_inner);
@@ -39,7 +39,7 @@ fn measure(k: u32) -> Result<Fabric, Failure> {
         packet_hops,
         windows: forecast.windows(),
         per_second: forecast
-            .times()
+            .predicted_times()
             .map(|(_, time)| packet_hops as f64 / time.as_secs_f64().max(1e-9))
             .collect(),
     })
@@ -58,7 +58,7 @@ pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
                 "forecast": forecast.collect::<Vec<_>>(),
             })
         });
-        return console.answer(&json!({
+        return console.print_json(&json!({
             "scaling": rows.collect::<Vec<_>>(), "peak_memory_bytes": memory_bytes("VmHWM:"),
         }));
     }

@@ -5,12 +5,12 @@ use super::fabric::{FabricArgs, ProgramArgs};
 use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
-use crate::output::Output;
+use crate::output::ActionOutput;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::time::Instant;
-use weir_client::fleet::{self, Applied, Outcomes};
+use weir_client::fleet::{self, ApplySummary, Outcomes};
 use weir_controller::topology::Topology;
 use weir_report::table::fit;
 
@@ -29,7 +29,7 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 /// Executes the command.
@@ -47,7 +47,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let outcomes = block_on(fleet::apply(tasks, args.switches.options()?))?;
     let took = start.elapsed();
     if console.style.json {
-        console.answer(&json!({
+        console.print_json(&json!({
             "switches": done(&outcomes), "failed": failed(&outcomes), "seconds": took.as_secs_f64(),
         }))?;
         return failure(&outcomes);
@@ -64,7 +64,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 /// Returns the changes made to each switch that now holds the plan.
-fn done(outcomes: &Outcomes<Applied>) -> Map<String, Value> {
+fn done(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
     let done = outcomes.iter().filter_map(|(name, outcome)| {
         let it = outcome.as_ref().ok()?;
         let counts = json!({
@@ -76,7 +76,7 @@ fn done(outcomes: &Outcomes<Applied>) -> Map<String, Value> {
     done.collect()
 }
 
-fn table(topology: &Topology, outcomes: &Outcomes<Applied>) -> Table {
+fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
     table.set_header(["switch", "program", "inserted", "modified", "deleted", "unchanged"]);

@@ -5,14 +5,14 @@ use super::fabric::{FabricArgs, ProgramArgs};
 use super::switches::{SwitchArgs, failed, failure};
 use super::tasks::tasks;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use p4runtime::p4::v1::Entity;
 use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::ClientError;
-use weir_client::fleet::{self, Outcomes, Task};
-use weir_controller::reconcile::difference;
-use weir_controller::words;
+use weir_client::fleet::{self, Outcomes, SwitchTask};
+use weir_controller::pretty;
+use weir_controller::reconcile::diff;
 
 /// Show what `apply` would write: + insert, ~ modify, - delete
 ///
@@ -29,7 +29,7 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -37,7 +37,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     // Status 2 says that something differs, so wrong input has the status of failed work.
     compare(args, console).map_err(|failure| match failure {
-        Failure::Input(why) => Failure::Work(why),
+        Failure::Input(reason) => Failure::Work(reason),
         other => other,
     })
 }
@@ -55,15 +55,15 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
         })
         .collect();
     let (mut differing, mut steps) = (Map::new(), 0);
-    for Task { target, program, goal } in &tasks {
+    for SwitchTask { target, program, goal } in &tasks {
         let Some(Ok(held)) = outcomes.get(&target.name) else { continue };
-        let difference = difference(goal, held.as_deref().unwrap_or_default(), &program.index);
+        let difference = diff(goal, held.as_deref().unwrap_or_default(), &program.index);
         if difference.steps.is_empty() && held.is_some() {
             continue;
         }
         steps += difference.steps.len();
         let push = held.is_none().then(|| "push the program".to_owned());
-        let updates = difference.steps.iter().map(|step| words::update(&step.update, &program.index));
+        let updates = difference.steps.iter().map(|step| pretty::update(&step.update, &program.index));
         let updates: Vec<String> = push.into_iter().chain(updates).collect();
         if !console.style.json {
             writeln!(console.out, "{}:", target.name)?;
@@ -75,7 +75,7 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     if console.style.json {
         let equal = differing.is_empty() && outcomes.values().all(Result::is_ok);
-        console.answer(&json!({"equal": equal, "differing": differing, "failed": failed(&outcomes)}))?;
+        console.print_json(&json!({"equal": equal, "differing": differing, "failed": failed(&outcomes)}))?;
     }
     failure(&outcomes)?;
     if differing.is_empty() {
@@ -84,7 +84,7 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         return Ok(());
     }
-    Err(Failure::Different(format!(
+    Err(Failure::Differs(format!(
         "{} of {} switches differ from the plan, {steps} updates",
         differing.len(),
         outcomes.len()

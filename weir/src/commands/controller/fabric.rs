@@ -2,7 +2,7 @@
 
 use super::super::read;
 use crate::console::Failure;
-use bfruntime::Info;
+use bfruntime::BfrtInfo;
 use clap::ValueEnum;
 use serde::Deserialize;
 use std::io::Write;
@@ -10,15 +10,15 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_client::Program;
 use weir_controller::import::{Imported, import};
-use weir_controller::plan::{Chip, First, PortMap, TargetConfig, Tofino};
+use weir_controller::plan::{Chip, PortMap, PriorityTraffic, TargetConfig, Tofino};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::routes::Method;
+use weir_controller::routes::RoutingMethod;
 use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
 use weir_controller::{PlanOptions, Routes, routes};
-use weir_experiment::artifacts::p4info_beside;
+use weir_experiment::artifacts::find_p4info;
 use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec};
 use weir_experiment::topologies::Topologies;
-use weir_experiment::yaml::{self, Positions, below, in_file};
+use weir_experiment::yaml::{self, Positions, join_path, with_file_position};
 
 /// The fabric.
 #[derive(Debug, clap::Args)]
@@ -30,7 +30,7 @@ pub struct FabricArgs {
 
     /// Routing method that makes paths symmetric, `auto`, `ecmp` or `trees`; by default the file's, else auto
     #[arg(long, value_name = "METHOD", value_parser = method)]
-    routing: Option<Method>,
+    routing: Option<RoutingMethod>,
 }
 
 /// The program.
@@ -68,7 +68,7 @@ pub struct Fabric {
     /// Checked.
     pub topology: Topology,
     /// The method by which the routes are computed again.
-    pub method: Method,
+    pub method: RoutingMethod,
     /// The routes while all links are up.
     pub routes: Routes,
     /// Options of the tables' other entries.
@@ -85,19 +85,20 @@ impl FabricArgs {
     /// Reads the file, whose topology may be of one of `kinds`, and computes the routes.
     pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
         let Source { mut file, imported, topology, text } = Source::read(&self.topology, kinds)?;
-        let place = |why: String| in_place(&self.topology, &text, &why);
+        let place = |reason: String| in_place(&self.topology, &text, &reason);
         let options = PlanOptions {
             ecn: file.ecn.on().copied(),
             deflection: file.deflection,
             ..PlanOptions::default()
         };
-        let options = options.first(First { feedback: file.ack_priority, ..First::default() });
+        let options =
+            options.prioritise(PriorityTraffic { feedback: file.ack_priority, ..PriorityTraffic::default() });
         let method = self.routing.unwrap_or(file.routing);
         let routes = routes(&topology, method).map_err(|error| place(error.to_string()))?;
         let directory = self.topology.parent().unwrap_or(Path::new("")).to_owned();
         file.entries.iter_mut().for_each(|entries| entries.file = directory.join(&entries.file));
         let entries = Entries::read(&file.entries, &topology);
-        let entries = entries.map_err(|(key, why)| place(format!("{key}: {why}")))?;
+        let entries = entries.map_err(|(key, reason)| place(format!("{key}: {reason}")))?;
         let imported = imported.map(|imported| (directory, imported));
         Ok(Fabric { topology, method, routes, options, entries, lossless: file.lossless, imported })
     }
@@ -124,7 +125,7 @@ struct Source {
 impl Source {
     fn read(path: &Path, kinds: &Topologies) -> Result<Source, Failure> {
         let text = read(path)?;
-        let place = |why: String| in_place(path, &text, &why);
+        let place = |reason: String| in_place(path, &text, &reason);
         let mut imported = import(&text).map_err(|error| place(error.to_string()))?;
         let mut file = match &imported {
             Some(imported) => File::of(imported.topology.clone()),
@@ -133,7 +134,7 @@ impl Source {
         if let TopologySpec::File(TopologyFile { path: named }) = &file.topology {
             let path = path.parent().unwrap_or(Path::new("")).join(named);
             let text = read(&path)?;
-            let words = |why: String| in_place(&path, &text, &why);
+            let words = |reason: String| in_place(&path, &text, &reason);
             imported = import(&text).map_err(|error| words(error.to_string()))?;
             file.topology = match &imported {
                 Some(imported) => imported.topology.clone(),
@@ -148,8 +149,8 @@ impl Source {
     }
 }
 
-fn in_place(path: &Path, text: &str, why: &str) -> Failure {
-    Failure::Input(in_file(&path.display().to_string(), text, why))
+fn in_place(path: &Path, text: &str, reason: &str) -> Failure {
+    Failure::Input(with_file_position(&path.display().to_string(), text, reason))
 }
 
 impl Fabric {
@@ -177,7 +178,7 @@ impl ProgramArgs {
         let Some(path) = &self.program else { return Ok(None) };
         let text = read(path)?;
         let is_named_so = path.to_string_lossy().ends_with("bfrt.json");
-        let info = match Info::parse(text.as_bytes()) {
+        let info = match BfrtInfo::parse(text.as_bytes()) {
             Ok(info) => info,
             Err(error) if is_named_so => {
                 return Err(Failure::Input(format!("{}: {error}", path.display())));
@@ -217,7 +218,7 @@ impl ProgramArgs {
         };
         let p4info = match &self.p4info {
             Some(path) => path.clone(),
-            None => p4info_beside(program).map_err(|why| Failure::Input(format!("{why} by --p4info")))?,
+            None => find_p4info(program).map_err(|reason| Failure::Input(format!("{reason} by --p4info")))?,
         };
         Ok((p4info, program.clone()))
     }
@@ -245,7 +246,8 @@ fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;
-    let place = |why: String| Failure::Input(in_file(&p4info.display().to_string(), &text, &why));
+    let place =
+        |reason: String| Failure::Input(with_file_position(&p4info.display().to_string(), &text, &reason));
     let info = p4runtime::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
     if !json.trim_start().starts_with('{') {
         return Err(Failure::Input(format!("{}: this is not BMv2 JSON", program.display())));
@@ -253,7 +255,7 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
     Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| place(error.to_string()))?))
 }
 
-fn method(text: &str) -> Result<Method, String> {
+fn method(text: &str) -> Result<RoutingMethod, String> {
     serde_yaml::from_str(text).map_err(|_| "use auto, ecmp or trees".to_owned())
 }
 
@@ -262,7 +264,7 @@ fn method(text: &str) -> Result<Method, String> {
 struct File {
     topology: TopologySpec,
     #[serde(default)]
-    routing: Method,
+    routing: RoutingMethod,
     #[serde(default = "off")]
     ecn: OffOr<EcnConfig>,
     #[serde(default)]
@@ -293,7 +295,8 @@ impl File {
         let mut tree: serde_yaml::Value = yaml::read(text).map_err(|error| error.to_string())?;
         let positions = Positions::of(text).map_err(|error| error.to_string())?;
         let own = |value: &mut serde_yaml::Value, place: &str| {
-            let wrong = |(key, why): (String, String)| positions.error(below(place, &key), why).to_string();
+            let wrong =
+                |(key, reason): (String, String)| positions.error(join_path(place, &key), reason).to_string();
             kinds.expand(value).map_err(wrong)
         };
         if let Some(topology) = tree.get_mut("topology") {
@@ -313,7 +316,7 @@ impl File {
     fn of(topology: TopologySpec) -> File {
         File {
             topology,
-            routing: Method::Auto,
+            routing: RoutingMethod::Auto,
             ecn: off(),
             ack_priority: false,
             deflection: None,

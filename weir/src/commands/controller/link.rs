@@ -3,7 +3,7 @@
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::ThriftError;
@@ -33,7 +33,7 @@ pub struct Args {
     #[command(flatten)]
     thrift: ThriftArgs,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
@@ -77,5 +77,5 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         done.insert(text.clone(), state.into());
     }
-    if console.style.json { console.answer(&json!({"ports": done})) } else { Ok(()) }
+    if console.style.json { console.print_json(&json!({"ports": done})) } else { Ok(()) }
 }

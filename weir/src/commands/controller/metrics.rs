@@ -2,7 +2,7 @@
 
 use crate::metrics::Page;
 use std::collections::{BTreeMap, BTreeSet};
-use weir_client::watch::{Notice, Why};
+use weir_client::watch::{RolloutReason, WatchEvent};
 
 /// The sums over all notifications so far.
 pub struct Totals {
@@ -26,7 +26,7 @@ impl Totals {
             switches: switches.into_iter().map(|name| (name, false)).collect(),
             down: BTreeSet::new(),
             entries: 0,
-            rollouts: ["started", "rerouted", "refilled", "repaired"].map(|why| (why, 0)).into(),
+            rollouts: ["started", "rerouted", "refilled", "repaired"].map(|reason| (reason, 0)).into(),
             updates: ["insert", "modify", "delete"].map(|kind| (kind, 0)).into(),
             pushes: 0,
             refusals: BTreeMap::new(),
@@ -35,29 +35,29 @@ impl Totals {
     }
 
     /// Takes note of a notice.
-    pub fn note(&mut self, notice: &Notice) {
+    pub fn note(&mut self, notice: &WatchEvent) {
         match notice {
-            Notice::Connected { switch, pushed } => {
+            WatchEvent::Connected { switch, pushed } => {
                 self.switches.insert(switch.clone(), true);
                 self.pushes += u64::from(*pushed);
             }
-            Notice::Standby { switch } | Notice::Lost { switch, .. } => {
+            WatchEvent::Standby { switch } | WatchEvent::Lost { switch, .. } => {
                 self.switches.insert(switch.clone(), false);
             }
-            Notice::Link { link, is_up: true } => {
+            WatchEvent::Link { link, is_up: true } => {
                 self.down.remove(link);
             }
-            Notice::Link { link, is_up: false } => {
+            WatchEvent::Link { link, is_up: false } => {
                 self.down.insert(link.clone());
             }
-            Notice::Written { why, applied, .. } => {
-                let why = match why {
-                    Why::Start => "started",
-                    Why::Links => "rerouted",
-                    Why::Returned => "refilled",
-                    Why::Drift => "repaired",
+            WatchEvent::RolledOut { reason: why, applied, .. } => {
+                let reason = match why {
+                    RolloutReason::Start => "started",
+                    RolloutReason::Links => "rerouted",
+                    RolloutReason::Returned => "refilled",
+                    RolloutReason::Drift => "repaired",
                 };
-                *self.rollouts.entry(why).or_default() += 1;
+                *self.rollouts.entry(reason).or_default() += 1;
                 let updates =
                     [("insert", applied.inserted), ("modify", applied.modified), ("delete", applied.deleted)];
                 for (kind, count) in updates {
@@ -65,9 +65,9 @@ impl Totals {
                 }
                 self.entries = (applied.inserted + applied.modified + applied.unchanged) as u64;
             }
-            Notice::Refused { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
-            Notice::Strange(count) => self.strange += count,
-            Notice::Kept { .. } | Notice::NoRoutes(_) => {}
+            WatchEvent::Refused { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
+            WatchEvent::UnknownPacketIns(count) => self.strange += count,
+            WatchEvent::ProbesLost { .. } | WatchEvent::NoRoutes(_) => {}
         }
     }
 
@@ -82,9 +82,9 @@ impl Totals {
         page.gauge("weir_controller_links_down", help, &[], self.down.len() as u64);
         let help = "Table entries that the last rollout left in the switches it wrote.";
         page.gauge("weir_controller_entries", help, &[], self.entries);
-        for (why, &count) in &self.rollouts {
+        for (reason, &count) in &self.rollouts {
             let help = "Times that tables were brought in line, by cause.";
-            page.counter("weir_controller_rollouts_total", help, &[("why", why)], count);
+            page.counter("weir_controller_rollouts_total", help, &[("why", reason)], count);
         }
         for (kind, &count) in &self.updates {
             let help = "Updates written to switches.";
@@ -106,17 +106,23 @@ impl Totals {
 mod tests {
     use super::*;
     use std::time::Duration;
-    use weir_client::fleet::Applied;
+    use weir_client::fleet::ApplySummary;
 
     #[test]
     fn notices_are_counted() {
         let mut seen = Totals::new(["s1".to_owned(), "s2".to_owned()]);
-        seen.note(&Notice::Connected { switch: "s1".into(), pushed: true });
-        let applied = Applied { inserted: 5, modified: 1, unchanged: 7, ..Applied::default() };
+        seen.note(&WatchEvent::Connected { switch: "s1".into(), pushed: true });
+        let applied = ApplySummary { inserted: 5, modified: 1, unchanged: 7, ..ApplySummary::default() };
         let took = Duration::from_millis(3);
-        seen.note(&Notice::Written { why: Why::Links, switches: 2, applied, down: 1, took });
+        seen.note(&WatchEvent::RolledOut {
+            reason: RolloutReason::Links,
+            switches: 2,
+            applied,
+            down: 1,
+            took,
+        });
         for is_up in [false, true, false] {
-            seen.note(&Notice::Link { link: "s1:3 - s2:1".into(), is_up });
+            seen.note(&WatchEvent::Link { link: "s1:3 - s2:1".into(), is_up });
         }
         let page = seen.page().to_string();
         for line in [

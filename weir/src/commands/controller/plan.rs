@@ -3,14 +3,14 @@
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::print_entries;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use clap::ValueEnum;
 use p4runtime::p4::v1::{Entity, Update};
 use std::io::Write;
 use std::path::{Path, PathBuf};
 use weir_controller::plan;
+use weir_controller::pretty;
 use weir_controller::runtime_json::RuntimeJson;
-use weir_controller::words;
 
 /// Print the table entries that every switch should hold
 #[derive(Debug, clap::Args)]
@@ -29,7 +29,7 @@ pub struct Args {
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     out: PathBuf,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
@@ -58,7 +58,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let lines = |updates: &[Update]| -> Vec<String> {
         let entities = updates.iter().filter_map(|update| update.entity.as_ref());
-        entities.map(|entity| words::entity(entity, &program.index)).collect()
+        entities.map(|entity| pretty::entity(entity, &program.index)).collect()
     };
     // In the topology's order: s2 before s10.
     let ordered = fabric.topology.switches.iter().filter_map(|it| Some((&it.name, plan.get(&it.name)?)));
@@ -71,7 +71,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Format::Json => {
             let all: serde_json::Map<String, serde_json::Value> =
                 ordered.map(|(name, updates)| (name.clone(), lines(updates).into())).collect();
-            console.answer(&all)?;
+            console.print_json(&all)?;
         }
         Format::RuntimeJson if program.is_for_tofino() => {
             return Err(Failure::input(
@@ -85,8 +85,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             for (name, updates) in ordered {
                 let entities: Vec<Entity> =
                     updates.iter().filter_map(|update| update.entity.clone()).collect();
-                let file =
-                    RuntimeJson::of(&entities, &program.index, &p4info, &json).map_err(Failure::input)?;
+                let file = RuntimeJson::from_entities(&entities, &program.index, &p4info, &json)
+                    .map_err(Failure::input)?;
                 let path = args.out.join(format!("{name}-runtime.json"));
                 let text = serde_json::to_string_pretty(&file).map_err(Failure::work)?;
                 std::fs::write(&path, text + "\n").map_err(|error| at(&path, &error))?;

@@ -3,7 +3,7 @@
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, json};
 use std::io::Write;
@@ -36,7 +36,7 @@ pub struct Args {
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -65,7 +65,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Ok(())
     })?;
     if console.style.json {
-        return console.answer(&json!({"ports": ports}));
+        return console.print_json(&json!({"ports": ports}));
     }
     fit(&mut table, console.width);
     Ok(writeln!(console.out, "{table}")?)

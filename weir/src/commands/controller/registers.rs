@@ -3,7 +3,7 @@
 use super::fabric::FabricArgs;
 use super::thrift::ThriftArgs;
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use comfy_table::{CellAlignment, Table, presets};
 use serde_json::{Map, json};
 use std::io::Write;
@@ -27,7 +27,7 @@ pub struct Args {
     #[command(flatten)]
     thrift: ThriftArgs,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
@@ -54,7 +54,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Ok(())
     })?;
     if console.style.json {
-        return console.answer(&json!({"register": args.register, "ports": cells_of}));
+        return console.print_json(&json!({"register": args.register, "ports": cells_of}));
     }
     fit(&mut table, console.width);
     Ok(writeln!(console.out, "{table}")?)

@@ -53,7 +53,7 @@ pub struct SwitchArgs {
 
     /// Address of a switch that listens elsewhere: s1=10.1.0.7:9559, or with a device id s1=10.1.0.7:9559#3
     #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
-    places: Vec<Place>,
+    places: Vec<SwitchLocation>,
 
     /// Of two controllers the one with the larger id may write; to drivers of Tofino, the controller's client id
     #[arg(long, value_name = "N", default_value_t = 1)]
@@ -101,15 +101,15 @@ impl TlsArgs {
         };
         let tls =
             ClientTls { roots: pem("--tls-ca", ca)?, identity, server_name: self.tls_server_name.clone() };
-        tls.check().map_err(|why| {
-            Failure::Input(format!("the certificates of --tls-ca, --tls-cert and --tls-key: {why}"))
+        tls.check().map_err(|reason| {
+            Failure::Input(format!("the certificates of --tls-ca, --tls-cert and --tls-key: {reason}"))
         })?;
         Ok(Some(Arc::new(tls)))
     }
 }
 
 #[derive(Clone, Debug)]
-struct Place {
+struct SwitchLocation {
     name: String,
     address: String,
     device_id: Option<u64>,
@@ -123,12 +123,12 @@ impl SwitchArgs {
         imported: Option<&Imported>,
         protocol: Protocol,
     ) -> Result<Vec<Target>, Failure> {
-        let mut places: BTreeMap<&str, &Place> =
+        let mut places: BTreeMap<&str, &SwitchLocation> =
             self.places.iter().map(|it| (it.name.as_str(), it)).collect();
         let mut targets = Vec::with_capacity(topology.switches.len());
         for (index, switch) in topology.switches.iter().enumerate() {
             let place = places.remove(switch.name.as_str());
-            let theirs = imported.and_then(|imported| imported.places.get(&switch.name));
+            let theirs = imported.and_then(|imported| imported.switch_addresses.get(&switch.name));
             let port = match (self.grpc_base_port, theirs) {
                 (None, Some(theirs)) => usize::from(theirs.grpc_port),
                 (base, _) => usize::from(base.unwrap_or(protocol.base_port())) + index,
@@ -167,7 +167,7 @@ impl SwitchArgs {
 }
 
 /// `s1=10.1.0.7:9559#3`
-fn place(text: &str) -> Result<Place, String> {
+fn place(text: &str) -> Result<SwitchLocation, String> {
     let wrong = || "write NAME=HOST:PORT, such as s1=127.0.0.1:50051".to_owned();
     let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
     let (address, device_id) = match rest.split_once('#') {
@@ -178,7 +178,7 @@ fn place(text: &str) -> Result<Place, String> {
     if name.is_empty() || host.is_empty() || port.parse::<u16>().is_err() {
         return Err(wrong());
     }
-    Ok(Place { name: name.to_owned(), address: address.to_owned(), device_id })
+    Ok(SwitchLocation { name: name.to_owned(), address: address.to_owned(), device_id })
 }
 
 /// Returns the reason of each switch that failed.
@@ -192,17 +192,17 @@ pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
 /// One failure that gives the reason of each switch that failed. Switches with the same reason share it.
 pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
-    for (name, why) in failed(outcomes) {
-        match reasons.iter_mut().find(|(known, _)| *known == why) {
+    for (name, reason) in failed(outcomes) {
+        match reasons.iter_mut().find(|(known, _)| *known == reason) {
             Some((_, names)) => names.push(name),
-            None => reasons.push((why, vec![name])),
+            None => reasons.push((reason, vec![name])),
         }
     }
     if reasons.is_empty() {
         return Ok(());
     }
     let all: Vec<String> =
-        reasons.iter().map(|(why, names)| format!("{}: {why}", names.join(", "))).collect();
+        reasons.iter().map(|(reason, names)| format!("{}: {reason}", names.join(", "))).collect();
     Err(Failure::Work(all.join("; ")))
 }
 
@@ -213,9 +213,9 @@ mod tests {
 
     #[test]
     fn every_switch_that_failed_has_its_reason() {
-        let error = |why: &str| {
-            let (address, why) = ("127.0.0.1:1".to_owned(), why.to_owned());
-            Err(ClientError::Unreachable { protocol: "P4Runtime", address, why, is_refused: false })
+        let error = |reason: &str| {
+            let (address, reason) = ("127.0.0.1:1".to_owned(), reason.to_owned());
+            Err(ClientError::Unreachable { protocol: "P4Runtime", address, reason, is_refused: false })
         };
         let outcomes: Outcomes<()> =
             [("s1", error("refused")), ("s2", Ok(())), ("s3", error("no route")), ("s4", error("refused"))]
@@ -223,7 +223,7 @@ mod tests {
                 .map(|(name, outcome)| (name.to_owned(), outcome))
                 .collect();
         let told = failure(&outcomes).unwrap_err().to_string();
-        let of = |why: &str| format!("no P4Runtime server at 127.0.0.1:1: {why}");
+        let of = |reason: &str| format!("no P4Runtime server at 127.0.0.1:1: {reason}");
         assert_eq!(told, format!("s1, s4: {}; s3: {}", of("refused"), of("no route")));
         assert_eq!(failed(&outcomes).len(), 3);
     }

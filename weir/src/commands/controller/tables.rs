@@ -3,11 +3,11 @@
 use super::switches::{Protocol, SwitchArgs, failed, failure};
 use super::{block_on, imported_topology, print_entries};
 use crate::console::{Console, Failure};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::{Map, json};
 use std::path::PathBuf;
 use weir_client::fleet;
-use weir_controller::words;
+use weir_controller::pretty;
 
 /// Show the entries that switches hold, in any program
 ///
@@ -31,7 +31,7 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Does it.
@@ -49,7 +49,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     // In the topology's order: s2 before s10.
     for name in names {
         let Some(Ok(of)) = outcomes.get(&name) else { continue };
-        let lines = of.entities.iter().map(|entity| words::entity(entity, &of.program.index));
+        let lines = of.entities.iter().map(|entity| pretty::entity(entity, &of.program.index));
         let lines: Vec<String> = lines.collect();
         if !console.style.json {
             print_entries(console, &name, &lines)?;
@@ -57,7 +57,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         held.insert(name, lines.into());
     }
     if console.style.json {
-        console.answer(&json!({"switches": held, "failed": failed(&outcomes)}))?;
+        console.print_json(&json!({"switches": held, "failed": failed(&outcomes)}))?;
     }
     failure(&outcomes)
 }

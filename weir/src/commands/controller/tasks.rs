@@ -7,14 +7,18 @@ use crate::console::Failure;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_client::fleet::Task;
+use weir_client::fleet::SwitchTask;
 use weir_client::{Program, Target};
-use weir_controller::plan::{FORWARD, PlanOptions, goals};
+use weir_controller::plan::{FORWARD, PlanOptions, desired_states};
 use weir_controller::runtime_json::RuntimeJson;
-use weir_experiment::yaml::in_file;
+use weir_experiment::yaml::with_file_position;
 
 /// Of every switch, in the topology's order.
-pub fn tasks(fabric: &Fabric, program: &ProgramArgs, switches: &SwitchArgs) -> Result<Vec<Task>, Failure> {
+pub fn tasks(
+    fabric: &Fabric,
+    program: &ProgramArgs,
+    switches: &SwitchArgs,
+) -> Result<Vec<SwitchTask>, Failure> {
     match &fabric.imported {
         Some((directory, imported)) if !program.is_given() && !imported.runtime.is_empty() => {
             let targets = switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
@@ -33,11 +37,11 @@ fn planned(
     options: PlanOptions,
     program: &Arc<Program>,
     targets: Vec<Target>,
-) -> Result<Vec<Task>, Failure> {
+) -> Result<Vec<SwitchTask>, Failure> {
     let own_routes = !fabric.entries.is_empty() && program.index.tables.named(FORWARD).is_err();
-    let options = PlanOptions { without_routes: own_routes, ..options };
+    let options = PlanOptions { skip_routes: own_routes, ..options };
     let mut goals =
-        goals(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
+        desired_states(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     for ix in fabric.topology.switch_ixs() {
         let goal = goals.entry(fabric.topology.switch(ix).name.clone()).or_default();
         for entries in &fabric.entries {
@@ -46,7 +50,7 @@ fn planned(
     }
     let task = |target: Target| {
         let goal = goals.remove(&target.name).unwrap_or_default();
-        Task { target, program: Arc::clone(program), goal }
+        SwitchTask { target, program: Arc::clone(program), goal }
     };
     Ok(targets.into_iter().map(task).collect())
 }
@@ -56,14 +60,15 @@ fn listed(
     directory: &Path,
     runtime: &BTreeMap<String, String>,
     targets: Vec<Target>,
-) -> Result<Vec<Task>, Failure> {
+) -> Result<Vec<SwitchTask>, Failure> {
     let mut programs: BTreeMap<(PathBuf, PathBuf), Arc<Program>> = BTreeMap::new();
     let mut tasks = Vec::new();
     for target in targets {
         let Some(path) = runtime.get(&target.name) else { continue };
         let path = find(directory, path)?;
         let text = read(&path)?;
-        let place = |why: String| Failure::Input(in_file(&path.display().to_string(), &text, &why));
+        let place =
+            |reason: String| Failure::Input(with_file_position(&path.display().to_string(), &text, &reason));
         let file = RuntimeJson::parse(&text).map_err(|error| place(error.to_string()))?;
         if file.bmv2_json.is_empty() || file.p4info.is_empty() {
             return Err(place("it lacks bmv2_json or p4info; name the program by --program".to_owned()));
@@ -73,9 +78,9 @@ fn listed(
             Some(program) => Arc::clone(program),
             None => load_program(&paths.0, &paths.1)?,
         };
-        let goal = file.goal(&program.index).map_err(|error| place(error.to_string()))?;
+        let goal = file.desired_state(&program.index).map_err(|error| place(error.to_string()))?;
         programs.insert(paths, Arc::clone(&program));
-        tasks.push(Task { target, program, goal });
+        tasks.push(SwitchTask { target, program, goal });
     }
     Ok(tasks)
 }

@@ -4,15 +4,15 @@ use super::block_on;
 use super::fabric::{Fabric, FabricArgs, ProgramArgs};
 use super::switches::{Protocol, SwitchArgs, failure};
 use crate::console::{Console, Failure};
-use crate::output::Output;
+use crate::output::ActionOutput;
 use serde_json::{Map, Value, json};
 use std::io::Write;
 use std::sync::Arc;
 use std::time::Instant;
-use weir_client::fleet::{self, Task};
+use weir_client::fleet::{self, SwitchTask};
 use weir_controller::plan::decode;
-use weir_controller::reconcile::Goal;
-use weir_controller::routes::{Method, Routes};
+use weir_controller::reconcile::DesiredState;
+use weir_controller::routes::{Routes, RoutingMethod};
 use weir_controller::{verify, verify_channels, verify_flood};
 
 /// Prove that data and ACK take the same path, that nothing loops and nothing is lost
@@ -34,7 +34,7 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
     #[command(flatten)]
-    output: Output,
+    output: ActionOutput,
 }
 
 /// Executes the command.
@@ -57,14 +57,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 writeln!(console.out, "{line}")?;
             }
         }
-        outcome = proof.failure.map_or(Ok(()), |why| Err(Failure::Work(why)));
+        outcome = proof.failure.map_or(Ok(()), |reason| Err(Failure::Work(reason)));
         if outcome.is_err() {
             break;
         }
     }
     if console.style.json {
         proofs.insert("proved".to_owned(), outcome.is_ok().into());
-        console.answer(&proofs)?;
+        console.print_json(&proofs)?;
     }
     outcome
 }
@@ -87,15 +87,15 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
     let what = "paths";
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
     let method = match fabric.routes.method {
-        Method::Trees => "spanning trees",
+        RoutingMethod::Trees => "spanning trees",
         _ => "symmetric ECMP",
     };
     match verify(&fabric.topology, &fabric.routes) {
         Ok(proof) => {
             let seconds = start.elapsed().as_secs_f64();
             let result = json!({
-                "hosts": hosts, "switches": switches, "method": method, "pairs": proof.pairs, "widest": proof.widest,
-                "longest": proof.longest, "paths": proof.paths, "seconds": seconds, "violations": [],
+                "hosts": hosts, "switches": switches, "method": method, "pairs": proof.pairs, "widest": proof.max_paths_per_pair,
+                "longest": proof.max_path_len, "paths": proof.paths, "seconds": seconds, "violations": [],
             });
             let lines = vec![
                 format!("{hosts} hosts, {switches} switches, {method}"),
@@ -105,7 +105,7 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
                 ),
                 format!(
                     "at most {} paths between a pair, at most {} switches on a path; {} paths walked in {seconds:.2} s",
-                    proof.widest, proof.longest, proof.paths
+                    proof.max_paths_per_pair, proof.max_path_len, proof.paths
                 ),
             ];
             Proof { what, result, lines, failure: None }
@@ -179,7 +179,7 @@ fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
     let options = args.program.options(fabric, &program)?;
     let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::of(&program))?;
-    let task = |target| Task { target, program: Arc::clone(&program), goal: Goal::default() };
+    let task = |target| SwitchTask { target, program: Arc::clone(&program), goal: DesiredState::default() };
     let outcomes = block_on(fleet::read(targets.into_iter().map(task).collect(), args.switches.options()?))?;
     failure(&outcomes)?;
     let held = outcomes.into_iter().filter_map(|(name, held)| Some((name, held.ok()?))).collect();

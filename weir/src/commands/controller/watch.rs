@@ -6,13 +6,13 @@ use super::metrics::Totals;
 use super::switches::{Protocol, SwitchArgs};
 use crate::console::{Console, Failure};
 use crate::metrics::{self, MetricsOptions};
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tokio::sync::mpsc;
-use weir_client::watch::{Fabric, Notice, WatchOptions, watch};
+use weir_client::watch::{FabricPlan, WatchEvent, WatchOptions, watch};
 use weir_controller::watch::MonitorConfig;
 use weir_report::format;
 use weir_units::Time;
@@ -65,17 +65,17 @@ pub struct Args {
     #[command(flatten)]
     metrics: MetricsOptions,
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    let least = Time::from_ms(1);
+    let min = Time::from_ms(1);
     for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]
     {
-        if time < least {
-            return Err(Failure::Input(format!("{name} {time}: take {least} or more")));
+        if time < min {
+            return Err(Failure::Input(format!("{name} {time}: take {min} or more")));
         }
     }
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
@@ -87,8 +87,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
-    let config =
-        MonitorConfig { interval: args.probe_interval, lost: args.probe_loss, good: args.probe_loss };
+    let config = MonitorConfig {
+        interval: args.probe_interval,
+        loss_threshold: args.probe_loss,
+        recovery_threshold: args.probe_loss,
+    };
     let options = WatchOptions {
         client: args.switches.options()?,
         monitor: (!args.no_probes).then_some(config),
@@ -96,7 +99,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         check: duration(args.check_interval),
         random: SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64),
     };
-    let fabric = Fabric {
+    let fabric = FabricPlan {
         topology: fabric.topology,
         method: fabric.method,
         routes: fabric.routes,
@@ -127,7 +130,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 }
             }
         };
-        let tell = move |notice: Notice| {
+        let tell = move |notice: WatchEvent| {
             lock(&seen).note(&notice);
             let _ = lines.try_send(line(&notice.to_string(), SystemTime::now(), json));
         };

@@ -8,7 +8,7 @@ use weir_controller::topology::Topology;
 use weir_switch::driver::af_packet::Interface;
 
 /// The longest name of an interface (`IFNAMSIZ` without its end).
-const LONGEST_NAME: usize = 15;
+const MAX_IFNAME_LEN: usize = 15;
 
 /// The namespaces, interfaces and addresses to be created.
 pub struct Net {
@@ -39,9 +39,9 @@ impl Net {
         }
         let hosts = topology.hosts.iter().map(|host| {
             let interface = format!("{}-eth{}", topology.switch(host.switch).name, host.switch_port);
-            if interface.len() > LONGEST_NAME || !is_plain(&interface) || !is_plain(&host.name) {
+            if interface.len() > MAX_IFNAME_LEN || !is_plain(&interface) || !is_plain(&host.name) {
                 return Err(Failure::Input(format!(
-                    "{interface} of host {} is no name for an interface: at most {LONGEST_NAME} letters, digits, - and _",
+                    "{interface} of host {} is no name for an interface: at most {MAX_IFNAME_LEN} letters, digits, - and _",
                     host.name
                 )));
             }
@@ -92,13 +92,13 @@ impl Net {
             if is_cancelled() {
                 return Err(Failure::Interrupted("nothing is left behind".into()));
             }
-            self.settle(host)?;
+            self.configure_host(host)?;
         }
         Ok(())
     }
 
     /// Address and neighbours of a host.
-    fn settle(&self, host: &HostEnd) -> Result<(), Failure> {
+    fn configure_host(&self, host: &HostEnd) -> Result<(), Failure> {
         let mut batch = "link set dev lo up\nlink set dev eth0 addrgenmode none up\n".to_owned();
         let _ = writeln!(batch, "addr add {}/{} brd + dev eth0", host.ip, self.prefix);
         for other in self.hosts.iter().filter(|other| other.ip != host.ip) {
@@ -123,7 +123,7 @@ impl Net {
 
 /// Runs many `ip` commands in one process.
 pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
-    let failed = |why: String| Failure::Work(format!("ip: {}", why.trim()));
+    let failed = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
     let mut command = Command::new("ip");
     command
         .args(options)

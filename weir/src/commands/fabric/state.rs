@@ -11,9 +11,9 @@ use std::time::{Duration, Instant};
 use weir_switch::driver::af_packet::Interface;
 
 /// The directory of the files. It is emptied when the machine restarts, as are namespaces and processes.
-const FOLDER: &str = "/run/weir";
+const RUN_DIR: &str = "/run/weir";
 /// Time that the switches have to end before they are killed.
-const PATIENCE: Duration = Duration::from_secs(5);
+const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The objects of one fabric.
 #[derive(Debug, Deserialize, Serialize)]
@@ -31,7 +31,7 @@ pub struct State {
 impl State {
     /// Notes what is about to be made. Refused if a fabric of this name is there.
     pub fn create(name: &str, namespaces: Vec<String>, interfaces: Vec<String>) -> Result<State, Failure> {
-        fs::create_dir_all(FOLDER)?;
+        fs::create_dir_all(RUN_DIR)?;
         let (name, home) = (name.to_owned(), home()?);
         let state = State { name, namespaces, interfaces, home, process: None };
         if state.file().exists() {
@@ -69,7 +69,7 @@ impl State {
 
     /// Returns the log of the switches.
     pub fn log(&self) -> PathBuf {
-        Path::new(FOLDER).join(format!("{}.log", self.name))
+        Path::new(RUN_DIR).join(format!("{}.log", self.name))
     }
 
     fn file(&self) -> PathBuf {
@@ -85,7 +85,7 @@ impl State {
     /// Removes everything that was made, as far as it is there.
     pub fn remove(self) -> Result<(), Failure> {
         if let Some((id, at)) = self.process {
-            end(id, at);
+            terminate(id, at);
         }
         // A link goes with the namespace of its host too, but some time later, when the next fabric may want its name.
         let is_home = home().is_ok_and(|home| home == self.home);
@@ -108,7 +108,7 @@ fn home() -> std::io::Result<PathBuf> {
 }
 
 fn file(name: &str) -> PathBuf {
-    Path::new(FOLDER).join(format!("{name}.json"))
+    Path::new(RUN_DIR).join(format!("{name}.json"))
 }
 
 /// Returns the start of a process, field 22 of `proc(5)`; `None` if it is gone or only its status is left.
@@ -121,10 +121,10 @@ fn started(id: u32) -> Option<u64> {
 }
 
 /// Ends a process, and waits for its end.
-fn end(id: u32, at: u64) {
+fn terminate(id: u32, at: u64) {
     let runs = || started(id) == Some(at);
     let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else { return };
-    for (signal, patience) in [(Signal::TERM, PATIENCE), (Signal::KILL, PATIENCE)] {
+    for (signal, patience) in [(Signal::TERM, SHUTDOWN_TIMEOUT), (Signal::KILL, SHUTDOWN_TIMEOUT)] {
         if !runs() {
             return;
         }
@@ -148,9 +148,9 @@ mod tests {
         assert_eq!(started(u32::MAX), None);
         let mut child = std::process::Command::new("sleep").arg("60").spawn().unwrap();
         let at = started(child.id()).unwrap();
-        end(child.id(), at + 1);
+        terminate(child.id(), at + 1);
         assert!(child.try_wait().unwrap().is_none(), "another process of this number");
-        end(child.id(), at);
+        terminate(child.id(), at);
         assert!(!child.wait().unwrap().success());
     }
 }

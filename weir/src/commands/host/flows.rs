@@ -39,7 +39,7 @@ struct Entry {
 /// Reads a list of flows.
 pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     let text = read(path)?;
-    let wrong = |why: String| Failure::Input(format!("{}: {why}", path.display()));
+    let wrong = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
     let entries = match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => from_csv(&text),
         Some("yaml" | "yml") => from_yaml(&text),
@@ -47,7 +47,7 @@ pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     };
     let entries = entries.map_err(wrong)?;
     let flows = entries.iter().enumerate();
-    flows.map(|(i, entry)| plan(i, entry).map_err(|why| wrong(format!("flow {i}: {why}")))).collect()
+    flows.map(|(i, entry)| plan(i, entry).map_err(|reason| wrong(format!("flow {i}: {reason}")))).collect()
 }
 
 fn from_csv(text: &str) -> Result<Vec<Entry>, String> {
@@ -99,7 +99,7 @@ mod tests {
         let path = dir.path().join(name);
         fs::write(&path, text).unwrap();
         load(&path).map_err(|failure| match failure {
-            Failure::Input(why) => why.replace(dir.path().to_str().unwrap(), ""),
+            Failure::Input(reason) => reason.replace(dir.path().to_str().unwrap(), ""),
             other => panic!("{other:?}"),
         })
     }

@@ -9,13 +9,13 @@ pub(super) mod policy;
 use crate::console::{Console, Failure};
 use crate::privilege;
 use options::{HostOptions, Mac, RunOptions};
-use policy::{Opened, PolicyOptions};
+use policy::{PolicyEndpoints, PolicyOptions};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_agent::results::{AgentResults, Ended, FlowState};
-use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, Until};
+use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, StopCondition};
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface
@@ -126,23 +126,23 @@ const GRACE: Time = Time::from_secs(2);
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
-            let until = Until { flows_finished: false, deadline: recv.run.lasts };
-            go(&recv.host, &recv.policy, &recv.run, vec![], until, false, console)
+            let until = StopCondition { flows_finished: false, deadline: recv.run.duration };
+            run_agent(&recv.host, &recv.policy, &recv.run, vec![], until, false, console)
         }
         Command::Send(send) => {
             let (flows, until) = plan_to_send(send)?;
-            go(&send.host, &send.policy, &send.run, flows, until, true, console)
+            run_agent(&send.host, &send.policy, &send.run, flows, until, true, console)
         }
         Command::Run(list) => {
             let flows = flows::load(&list.flows_from)?;
-            let until = Until { flows_finished: false, deadline: list.run.lasts };
-            go(&list.host, &list.policy, &list.run, flows, until, false, console)
+            let until = StopCondition { flows_finished: false, deadline: list.run.duration };
+            run_agent(&list.host, &list.policy, &list.run, flows, until, false, console)
         }
     }
 }
 
-fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, Until), Failure> {
-    let (stop, deadline) = match (send.size, send.run.lasts) {
+fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failure> {
+    let (stop, deadline) = match (send.size, send.run.duration) {
         (None, None) => {
             return Err(Failure::input("how much? Give --size 1MB, or --for 5s to send for a time"));
         }
@@ -163,15 +163,15 @@ fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, Until), Failure> {
         size: send.size,
         announces: announces.clone(),
     });
-    Ok((flows.collect(), Until { flows_finished: true, deadline }))
+    Ok((flows.collect(), StopCondition { flows_finished: true, deadline }))
 }
 
-fn go(
+fn run_agent(
     host: &HostOptions,
     policy: &PolicyOptions,
     run: &RunOptions,
     flows: Vec<FlowPlan>,
-    until: Until,
+    until: StopCondition,
     is_sender: bool,
     console: &mut Console,
 ) -> Result<(), Failure> {
@@ -199,21 +199,22 @@ fn go(
     // Behind the agent, which no second one can be of an address.
     let opened = policy.open(addr)?;
     let results = run.out.as_deref().map(privilege::folder);
-    let folders: Vec<&Path> = results.into_iter().chain(opened.iter().flat_map(Opened::folders)).collect();
+    let folders: Vec<&Path> =
+        results.into_iter().chain(opened.iter().flat_map(PolicyEndpoints::folders)).collect();
     // The sockets are open, and an interface that is gone ends the run.
     let metrics = run.metrics.open()?;
-    privilege::confine(&[], &folders)?;
+    privilege::sandbox(&[], &folders)?;
     let metrics = match metrics {
         Some(opened) => {
             let status = Arc::new(Mutex::new(Status::default()));
-            agent = agent.showing(status.clone());
+            agent = agent.with_status(status.clone());
             let status = move || status.lock().unwrap_or_else(PoisonError::into_inner).clone();
             Some(crate::metrics::serve(opened, move || metrics::page(&addr.to_string(), &status()))?)
         }
         None => None,
     };
     let interrupted = catch_interrupts()?;
-    let desk = match opened.map(Opened::serve) {
+    let desk = match opened.map(PolicyEndpoints::serve) {
         Some((desk, orders)) => {
             agent = agent.with_policy(orders).map_err(refused)?;
             Some(desk)
@@ -226,7 +227,7 @@ fn go(
         desk.close();
     }
     output::write(&results, run, console)?;
-    verdict(&results, is_sender)
+    exit_result(&results, is_sender)
 }
 
 /// From now on Ctrl-C and SIGTERM end the run and keep its results; a second one ends the process.
@@ -241,7 +242,7 @@ fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
     Ok(&INTERRUPTED)
 }
 
-fn verdict(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
+fn exit_result(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
     let sized = results.flows.iter().filter(|flow| flow.size_bytes.is_some());
     let unfinished = sized.filter(|flow| flow.state != FlowState::Finished).count();
     match results.ended {

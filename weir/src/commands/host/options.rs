@@ -7,13 +7,13 @@ use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::str::FromStr;
 use std::time::{SystemTime, UNIX_EPOCH};
-use weir_agent::{AgentError, Interface, SPIN, StartAt};
+use weir_agent::{AgentError, DEFAULT_MAX_SPIN, Interface, StartAt};
 use weir_experiment::artifacts::offer;
-use weir_host::offer::Offer;
-use weir_host::scheme::{Recovery, SwitchProgram};
+use weir_host::scheme::{LossRecovery, SwitchProgram};
 use weir_host::schemes::Registry;
+use weir_host::switch_profile::SwitchProfile;
 use weir_host::wire::MacAddr;
-use weir_host::{HostConfig, INITIAL_RTO, MIN_RTO};
+use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, HostConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The properties of the host.
@@ -39,7 +39,7 @@ pub struct HostOptions {
     ///
     /// A policy may then change to every scheme that needs no more than the program offers.
     #[arg(long, value_name = "NAME|P4INFO", value_parser = program)]
-    program: Option<Offer>,
+    program: Option<SwitchProfile>,
 
     /// Rate of the NIC: flows start at it, and together never exceed it
     #[arg(long, default_value_t = DEFAULT_RATE)]
@@ -65,14 +65,14 @@ pub struct HostOptions {
     ///
     /// Sender and receiver must agree.
     #[arg(long, value_parser = recovery)]
-    recovery: Option<Recovery>,
+    recovery: Option<LossRecovery>,
 
     /// Shortest retransmission timeout with selective recovery
-    #[arg(long, default_value_t = MIN_RTO, value_name = "TIME")]
+    #[arg(long, default_value_t = DEFAULT_MIN_RTO, value_name = "TIME")]
     min_rto: Time,
 
     /// Retransmission timeout with selective recovery until a round-trip time is known
-    #[arg(long, default_value_t = INITIAL_RTO, value_name = "TIME")]
+    #[arg(long, default_value_t = DEFAULT_INITIAL_RTO, value_name = "TIME")]
     initial_rto: Time,
 
     /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and
@@ -86,7 +86,7 @@ pub struct HostOptions {
 pub struct RunOptions {
     /// End after this time
     #[arg(long = "for", value_name = "TIME")]
-    pub lasts: Option<Time>,
+    pub duration: Option<Time>,
 
     /// Start of the run: now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time)
     ///
@@ -98,10 +98,10 @@ pub struct RunOptions {
     ///
     /// At most 4,194,304 samples are kept, in 150 MB; the results say if there were more.
     #[arg(long, default_value = "10ms", value_name = "TIME")]
-    pub sample: Sample,
+    pub sample: SampleInterval,
 
     /// Longest time to spin, rather than sleep, before a packet is due; 0us never spins
-    #[arg(long, default_value_t = SPIN, value_name = "TIME")]
+    #[arg(long, default_value_t = DEFAULT_MAX_SPIN, value_name = "TIME")]
     pub spin: Time,
 
     /// Message id of the first flow; absent: from the clock, because peers remember ids for a while
@@ -136,24 +136,24 @@ pub enum Format {
 
 /// Distance of samples, or none.
 #[derive(Clone, Copy, Debug)]
-pub struct Sample(pub Option<Time>);
+pub struct SampleInterval(pub Option<Time>);
 
-impl FromStr for Sample {
+impl FromStr for SampleInterval {
     type Err = String;
-    fn from_str(text: &str) -> Result<Sample, String> {
+    fn from_str(text: &str) -> Result<SampleInterval, String> {
         if text == "off" {
-            return Ok(Sample(None));
+            return Ok(SampleInterval(None));
         }
         let time: Time = text.parse().map_err(|error| format!("{error}, or write off"))?;
-        if time < SHORTEST_SAMPLE {
-            return Err(format!("samples closer than {SHORTEST_SAMPLE} would measure the sampling"));
+        if time < MIN_SAMPLE_INTERVAL {
+            return Err(format!("samples closer than {MIN_SAMPLE_INTERVAL} would measure the sampling"));
         }
-        Ok(Sample(Some(time)))
+        Ok(SampleInterval(Some(time)))
     }
 }
 
 /// A few times what one loop takes with a full batch.
-const SHORTEST_SAMPLE: Time = Time::from_us(100);
+const MIN_SAMPLE_INTERVAL: Time = Time::from_us(100);
 
 /// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
@@ -182,7 +182,7 @@ fn telemetry_clock(text: &str) -> Result<Time, String> {
     }
 }
 
-fn program(text: &str) -> Result<Offer, String> {
+fn program(text: &str) -> Result<SwitchProfile, String> {
     if !Path::new(text).is_file() {
         return text.parse().map(|program: SwitchProgram| program.abilities().into());
     }
@@ -190,10 +190,10 @@ fn program(text: &str) -> Result<Offer, String> {
     offer(&Index::from_text(&words).map_err(|e| e.to_string())?)
 }
 
-fn recovery(text: &str) -> Result<Recovery, String> {
+fn recovery(text: &str) -> Result<LossRecovery, String> {
     match text {
-        "go-back-n" => Ok(Recovery::GoBackN),
-        "selective" => Ok(Recovery::Selective),
+        "go-back-n" => Ok(LossRecovery::GoBackN),
+        "selective" => Ok(LossRecovery::Selective),
         _ => Err(format!("\"{text}\" is neither go-back-n nor selective")),
     }
 }
@@ -214,7 +214,7 @@ impl HostOptions {
         let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
         let mut config = HostConfig::new(interface.addr, self.rate, self.base_rtt, scheme);
         config.registry = registry.clone();
-        config.switches = self.program.clone();
+        config.switch_profile = self.program.clone();
         config.mtu = self.mtu.unwrap_or(interface.max_frame);
         config.tick = self.telemetry_clock;
         config.ack_every = self.ack_every;
@@ -256,10 +256,10 @@ mod tests {
 
     #[test]
     fn samples_are_read() {
-        assert_eq!("off".parse::<Sample>().unwrap().0, None);
-        assert_eq!("1ms".parse::<Sample>().unwrap().0, Some(Time::from_ms(1)));
+        assert_eq!("off".parse::<SampleInterval>().unwrap().0, None);
+        assert_eq!("1ms".parse::<SampleInterval>().unwrap().0, Some(Time::from_ms(1)));
         for text in ["", "0us", "1us", "5"] {
-            assert!(text.parse::<Sample>().is_err(), "{text}");
+            assert!(text.parse::<SampleInterval>().is_err(), "{text}");
         }
     }
 }

@@ -5,7 +5,7 @@ use crate::console::{Console, Failure};
 use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use weir_agent::results::{AgentResults, FlowResult, FlowState};
-use weir_report::files::{PUBLIC, write_whole};
+use weir_report::files::{MODE_PUBLIC, write_atomic};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Flows listed one by one for people.
@@ -14,8 +14,8 @@ const LISTED: usize = 20;
 /// Refuses an output that cannot be written, before there is anything to lose.
 pub fn check(run: &RunOptions) -> Result<(), Failure> {
     let Some(path) = run.out.as_deref().filter(|path| !is_stdout(path)) else { return Ok(()) };
-    let folder = path.parent().filter(|folder| !folder.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match folder.is_dir() && !path.is_dir() {
+    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
+    match dir.is_dir() && !path.is_dir() {
         true => Ok(()),
         false => Err(Failure::Input(format!("--out {}: cannot create a file there", path.display()))),
     }
@@ -62,7 +62,7 @@ fn beside(path: &Path) -> PathBuf {
 fn file(path: &Path, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), Failure> {
     let mut content = Vec::new();
     write(&mut content)
-        .and_then(|()| write_whole(path, &content, PUBLIC))
+        .and_then(|()| write_atomic(path, &content, MODE_PUBLIC))
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))
 }
 

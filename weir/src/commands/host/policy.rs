@@ -1,7 +1,7 @@
 //! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
 
 use crate::console::Failure;
-use crate::control::{Serving, Socket, place};
+use crate::control::{Socket, SocketServer, socket_path};
 use crate::privilege;
 use std::fs;
 use std::io::{ErrorKind, Read, Write};
@@ -11,11 +11,11 @@ use std::path::{Path, PathBuf};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use std::thread::JoinHandle;
 use std::time::SystemTime;
-use weir_agent::policy::{PolicyOrder, PolicyOrders, PolicyRequest};
-use weir_host::policy::{DOUBLINGS, PolicyConfig, PolicyKey, REDUNDANCY};
+use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest};
+use weir_host::policy::{DEFAULT_DOUBLINGS, DEFAULT_REDUNDANCY, PolicyConfig, PolicyKey};
 use weir_host::trickle::TrickleConfig;
-use weir_report::files::{PRIVATE, write_whole};
-use weir_testbed::talk;
+use weir_report::files::{MODE_PRIVATE, write_atomic};
+use weir_testbed::control;
 use weir_units::Time;
 
 /// Policies.
@@ -40,27 +40,28 @@ pub struct PolicyOptions {
     policy_imin: Option<Time>,
 
     /// Doublings of Imin to the longest interval
-    #[arg(long, value_name = "N", requires = "policy_key", default_value_t = DOUBLINGS)]
+    #[arg(long, value_name = "N", requires = "policy_key", default_value_t = DEFAULT_DOUBLINGS)]
     policy_imax: u32,
 
     /// Number of others who say the same that makes it redundant to say it; 0: none does
-    #[arg(long, value_name = "K", requires = "policy_key", default_value_t = REDUNDANCY)]
+    #[arg(long, value_name = "K", requires = "policy_key", default_value_t = DEFAULT_REDUNDANCY)]
     policy_k: u32,
 }
 
 /// No key is as long.
-const LONGEST_KEY: u64 = 4096;
+const MAX_KEY_LEN: u64 = 4096;
 /// A state has the stamps of at most 16,384 senders.
-const LONGEST_STATE: u64 = 1 << 19;
+const MAX_STATE_LEN: u64 = 1 << 19;
 
 impl PolicyOptions {
     /// Returns the configuration of the host's policies; `None` if it takes no part.
     pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
         let Some(path) = &self.policy_key else { return Ok(None) };
-        let place =
-            |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {why}", path.display()));
-        let key =
-            PolicyKey::new(&read_key(path).map_err(|why| place(&why))?).map_err(|error| place(&error))?;
+        let place = |reason: &dyn std::fmt::Display| {
+            Failure::Input(format!("--policy-key {}: {reason}", path.display()))
+        };
+        let key = PolicyKey::new(&read_key(path).map_err(|reason| place(&reason))?)
+            .map_err(|error| place(&error))?;
         let mut config = PolicyConfig::new(key, seed(), base_rtt);
         let imin = self.policy_imin.unwrap_or(config.trickle.imin);
         config.trickle = TrickleConfig::new(imin, self.policy_imax, self.policy_k)
@@ -69,50 +70,50 @@ impl PolicyOptions {
     }
 
     /// Opens everything; `None` if the host takes no part.
-    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<Opened>, Failure> {
+    pub fn open(&self, addr: Ipv4Addr) -> Result<Option<PolicyEndpoints>, Failure> {
         if self.policy_key.is_none() {
             return Ok(None);
         }
         let kept = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
         let name = self.control.clone().unwrap_or_else(|| addr.to_string());
-        let socket = Socket::bind(&place::socket(&name))?;
-        Ok(Some(Opened { socket, state: self.policy_state.clone(), kept }))
+        let socket = Socket::bind(&socket_path::socket(&name))?;
+        Ok(Some(PolicyEndpoints { socket, state: self.policy_state.clone(), kept }))
     }
 }
 
 /// The sockets and files that a host has open for policies before it serves.
-pub struct Opened {
+pub struct PolicyEndpoints {
     socket: Socket,
     state: Option<PathBuf>,
     kept: Option<(Vec<u8>, Time)>,
 }
 
-impl Opened {
+impl PolicyEndpoints {
     /// Returns the folders in which files are written and removed.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         self.socket.file().into_iter().chain(self.state.as_deref()).map(privilege::folder)
     }
 
     /// Starts the threads.
-    pub fn serve(self) -> (Desk, PolicyOrders) {
+    pub fn serve(self) -> (PolicyService, PolicyChannel) {
         let (orders, requests) = channel();
         let (keep, keeper) = match self.state {
             None => (None, None),
             Some(path) => {
                 let (keep, states) = channel();
-                (Some(keep), Some(std::thread::spawn(move || keep_states(&path, &states))))
+                (Some(keep), Some(std::thread::spawn(move || persist_states(&path, &states))))
             }
         };
-        let desk = Desk { socket: Some(serve(self.socket, orders)), keeper };
-        (desk, PolicyOrders { requests, keep, kept: self.kept })
+        let desk = PolicyService { socket: Some(serve(self.socket, orders)), keeper };
+        (desk, PolicyChannel { requests, state_tx: keep, saved_state: self.kept })
     }
 }
 
 /// Checks that agents could use this key, and returns its absolute path.
 pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     let place =
-        |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {why}", path.display()));
-    PolicyKey::new(&read_key(path).map_err(|why| place(&why))?).map_err(|error| place(&error))?;
+        |reason: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {reason}", path.display()));
+    PolicyKey::new(&read_key(path).map_err(|reason| place(&reason))?).map_err(|error| place(&error))?;
     path.canonicalize().map_err(|error| place(&error))
 }
 
@@ -127,9 +128,9 @@ fn read_key(path: &Path) -> Result<Vec<u8>, String> {
         return Err(format!("others than its owner can read it; run `chmod 600 {}`", path.display()));
     }
     let mut key = Vec::new();
-    (&mut file).take(LONGEST_KEY + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
-    if key.len() as u64 > LONGEST_KEY {
-        return Err(format!("a key of more than {LONGEST_KEY} bytes is none"));
+    (&mut file).take(MAX_KEY_LEN + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
+    if key.len() as u64 > MAX_KEY_LEN {
+        return Err(format!("a key of more than {MAX_KEY_LEN} bytes is none"));
     }
     Ok(key)
 }
@@ -141,8 +142,9 @@ fn seed() -> u64 {
 
 /// Reads the stored state and its age; `None` if this is the first run.
 fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
-    let place =
-        |why: &dyn std::fmt::Display| Failure::Input(format!("--policy-state {}: {why}", path.display()));
+    let place = |reason: &dyn std::fmt::Display| {
+        Failure::Input(format!("--policy-state {}: {reason}", path.display()))
+    };
     let file = match fs::File::open(path) {
         Ok(file) => file,
         Err(error) if error.kind() == ErrorKind::NotFound => return Ok(None),
@@ -151,18 +153,18 @@ fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
     let changed = file.metadata().and_then(|about| about.modified()).map_err(|error| place(&error))?;
     let asleep = SystemTime::now().duration_since(changed).unwrap_or_default();
     let mut state = Vec::new();
-    file.take(LONGEST_STATE).read_to_end(&mut state).map_err(|error| place(&error))?;
+    file.take(MAX_STATE_LEN).read_to_end(&mut state).map_err(|error| place(&error))?;
     Ok(Some((state, Time::from_ns(u64::try_from(asleep.as_nanos()).unwrap_or(u64::MAX)))))
 }
 
 /// Writes each state that comes, or the last of those that wait: whole, or not at all.
-fn keep_states(path: &Path, states: &Receiver<Vec<u8>>) {
+fn persist_states(path: &Path, states: &Receiver<Vec<u8>>) {
     let mut told = false;
     while let Ok(mut state) = states.recv() {
         while let Ok(newer) = states.try_recv() {
             state = newer;
         }
-        if let Err(error) = write_whole(path, &state, PRIVATE)
+        if let Err(error) = write_atomic(path, &state, MODE_PRIVATE)
             && !std::mem::replace(&mut told, true)
         {
             let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
@@ -171,12 +173,12 @@ fn keep_states(path: &Path, states: &Receiver<Vec<u8>>) {
 }
 
 /// The threads beside an agent. Dropped when it has ended: the socket is gone then, the last state written.
-pub struct Desk {
-    socket: Option<Serving>,
+pub struct PolicyService {
+    socket: Option<SocketServer>,
     keeper: Option<JoinHandle<()>>,
 }
 
-impl Desk {
+impl PolicyService {
     /// Waits until everything is written. The agent must be gone.
     pub fn close(mut self) {
         self.socket = None;
@@ -188,12 +190,12 @@ impl Desk {
 }
 
 /// Passes what is asked on to the agent.
-fn serve(socket: Socket, orders: Sender<PolicyOrder>) -> Serving {
+fn serve(socket: Socket, orders: Sender<PolicyCall>) -> SocketServer {
     socket.serve(move |request: PolicyRequest| {
         let (answer, answered) = channel();
         let gone = || "the agent has ended".to_owned();
-        orders.send(PolicyOrder { request, answer }).map_err(|_| gone())?;
-        answered.recv_timeout(talk::PATIENCE).map_err(|_| gone())?
+        orders.send(PolicyCall { request, answer }).map_err(|_| gone())?;
+        answered.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| gone())?
     })
 }
 
@@ -204,13 +206,13 @@ mod tests {
     use std::os::unix::net::UnixStream;
 
     fn refused(name: &str, bytes: &[u8], mode: u32) -> String {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join(name);
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join(name);
         fs::write(&path, bytes).unwrap();
         fs::set_permissions(&path, fs::Permissions::from_mode(mode)).unwrap();
         let options = options(&path);
         match options.config(Time::from_ms(1)) {
-            Err(Failure::Input(why)) => why.replace(folder.path().to_str().unwrap(), ""),
+            Err(Failure::Input(reason)) => reason.replace(dir.path().to_str().unwrap(), ""),
             other => panic!("{other:?}"),
         }
     }
@@ -221,8 +223,8 @@ mod tests {
             policy_state: None,
             control: None,
             policy_imin: None,
-            policy_imax: DOUBLINGS,
-            policy_k: REDUNDANCY,
+            policy_imax: DEFAULT_DOUBLINGS,
+            policy_k: DEFAULT_REDUNDANCY,
         }
     }
 
@@ -236,34 +238,34 @@ mod tests {
         assert!(refused("key", &[7; 5000], 0o600).contains("more than 4096 bytes"));
         let missing = options(Path::new("/nowhere/key")).config(Time::from_ms(1));
         assert!(
-            matches!(missing, Err(Failure::Input(why)) if why.starts_with("--policy-key /nowhere/key: No such file"))
+            matches!(missing, Err(Failure::Input(reason)) if reason.starts_with("--policy-key /nowhere/key: No such file"))
         );
-        let folder = tempfile::tempdir().unwrap();
-        assert!(matches!(options(folder.path()).config(Time::from_ms(1)), Err(Failure::Input(_))));
+        let dir = tempfile::tempdir().unwrap();
+        assert!(matches!(options(dir.path()).config(Time::from_ms(1)), Err(Failure::Input(_))));
     }
 
     #[test]
     fn a_state_is_replaced_whole_and_the_first_run_has_none() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("state");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("state");
         assert!(read_state(&path).unwrap().is_none());
         for state in [&b"one"[..], b"another"] {
-            write_whole(&path, state, PRIVATE).unwrap();
+            write_atomic(&path, state, MODE_PRIVATE).unwrap();
             let (read, asleep) = read_state(&path).unwrap().unwrap();
             assert_eq!(read, state);
             assert!(asleep < Time::from_secs(60));
         }
-        assert_eq!(fs::read_dir(folder.path()).unwrap().count(), 1, "nothing is left beside it");
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 1, "nothing is left beside it");
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o077, 0);
     }
 
     #[test]
     fn the_socket_has_its_mode_from_the_beginning() {
         use rustix::fs::inotify::{self, CreateFlags, ReadFlags, WatchFlags};
-        let folder = tempfile::tempdir().unwrap();
+        let dir = tempfile::tempdir().unwrap();
         let events = inotify::init(CreateFlags::NONBLOCK).unwrap();
-        inotify::add_watch(&events, folder.path(), WatchFlags::CREATE | WatchFlags::ATTRIB).unwrap();
-        let path = folder.path().join("h1.sock");
+        inotify::add_watch(&events, dir.path(), WatchFlags::CREATE | WatchFlags::ATTRIB).unwrap();
+        let path = dir.path().join("h1.sock");
         let _socket = Socket::bind(&path).unwrap();
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let mut buffer = [std::mem::MaybeUninit::uninit(); 1024];
@@ -276,9 +278,9 @@ mod tests {
     /// Whatever comes by the socket, it is answered or closed, and the next one is served.
     #[test]
     fn the_socket_survives_any_input_and_is_removed() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("h1.sock");
-        let (orders, requests) = channel::<PolicyOrder>();
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("h1.sock");
+        let (orders, requests) = channel::<PolicyCall>();
         let serving = serve(Socket::bind(&path).unwrap(), orders);
         assert_eq!(fs::metadata(&path).unwrap().mode() & 0o777, 0o600);
         let said = |bytes: &[u8]| {
@@ -323,22 +325,22 @@ mod tests {
 
     #[test]
     fn a_name_is_taken_once_and_a_dead_agents_is_free() {
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("h1.sock");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("h1.sock");
         let taken = Socket::bind(&path).unwrap();
-        let why = |result: Result<Socket, Failure>| match result {
-            Err(Failure::Input(why)) => why,
+        let reason = |result: Result<Socket, Failure>| match result {
+            Err(Failure::Input(reason)) => reason,
             _ => panic!("it is refused"),
         };
-        assert!(why(Socket::bind(&path)).contains("another agent listens there"));
+        assert!(reason(Socket::bind(&path)).contains("another agent listens there"));
         drop(taken); // As if killed: the name stays.
         assert!(path.exists());
         let again = Socket::bind(&path).unwrap();
         drop(again);
         fs::remove_file(&path).unwrap();
         fs::write(&path, "mine").unwrap();
-        assert!(why(Socket::bind(&path)).contains("no socket"));
+        assert!(reason(Socket::bind(&path)).contains("no socket"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
-        assert!(why(Socket::bind(Path::new("/nowhere/x.sock"))).contains("/nowhere/x.sock"));
+        assert!(reason(Socket::bind(Path::new("/nowhere/x.sock"))).contains("/nowhere/x.sock"));
     }
 }

@@ -6,24 +6,24 @@ use std::hash::{Hash, Hasher};
 use std::sync::mpsc::{Receiver, Sender, channel};
 use weir_client::ThriftClient;
 use weir_switch::driver::{EmulatedLink, LinkObserver};
-use weir_switch::link::PacketLimiter;
+use weir_switch::link::PacketRateController;
 use weir_units::{Bytes, Time};
 
 /// Flows whose port is known; beyond that, all are learnt anew.
-const FLOWS: usize = 1 << 16;
+const MAX_LEARNT_FLOWS: usize = 1 << 16;
 /// EtherType of IPv4.
 const IPV4: [u8; 2] = [0x08, 0x00];
 
 /// A BMv2 switch: its Thrift server, and the interface that joins each of its ports to a link.
 #[derive(Clone, Debug, PartialEq, Eq)]
-pub struct Limited {
+pub struct Bmv2Switch {
     thrift: String,
     ports: Vec<(u16, String)>,
 }
 
-impl Limited {
+impl Bmv2Switch {
     /// Reads `127.0.0.1:9090=1@veth1,2@veth2`.
-    pub fn read(text: &str) -> Result<Limited, String> {
+    pub fn read(text: &str) -> Result<Bmv2Switch, String> {
         let shape =
             || format!("\"{text}\": write host:port=port@interface,..., such as 127.0.0.1:9090=1@veth1");
         let (thrift, ports) = text.split_once('=').ok_or_else(shape)?;
@@ -32,7 +32,7 @@ impl Limited {
             Some((port.parse().ok()?, interface.to_owned()))
         };
         let ports: Option<Vec<(u16, String)>> = ports.split(',').map(port).collect();
-        Ok(Limited { thrift: thrift.to_owned(), ports: ports.ok_or_else(shape)? })
+        Ok(Bmv2Switch { thrift: thrift.to_owned(), ports: ports.ok_or_else(shape)? })
     }
 }
 
@@ -41,7 +41,7 @@ struct Limit {
     switch: usize,
     port: u16,
     /// The model of its queue; `None` for a link without rate.
-    limiter: Option<PacketLimiter>,
+    limiter: Option<PacketRateController>,
 }
 
 /// A new rate for a port.
@@ -53,7 +53,7 @@ struct NewRate {
 
 /// Follows the frames of all switches. A flow's egress port is where its last frame came out; a frame that enters a
 /// switch is then counted to that port's queue.
-pub struct RateKeeper {
+pub struct Bmv2RateController {
     servers: Vec<String>,
     /// By the emulator's interfaces; `None` where there is no such switch.
     limits: Vec<Option<Limit>>,
@@ -62,14 +62,14 @@ pub struct RateKeeper {
     rates: Option<Sender<NewRate>>,
 }
 
-impl RateKeeper {
+impl Bmv2RateController {
     /// For the switches that are to be kept to the rates of these links; `None` if there are none. The error is one
     /// sentence.
     pub fn new(
-        switches: &[Limited],
+        switches: &[Bmv2Switch],
         links: &[EmulatedLink],
         frame: Bytes,
-    ) -> Result<Option<RateKeeper>, String> {
+    ) -> Result<Option<Bmv2RateController>, String> {
         if switches.is_empty() {
             return Ok(None);
         }
@@ -81,12 +81,12 @@ impl RateKeeper {
                     format!("--bmv2 {}: no link has the interface {interface}", limited.thrift)
                 })?;
                 let rate = links[at / 2].parameters.rate;
-                let limiter = rate.map(|rate| PacketLimiter::new(rate, frame));
+                let limiter = rate.map(|rate| PacketRateController::new(rate, frame));
                 limits[at] = Some(Limit { switch, port: *port, limiter });
             }
         }
         let servers = switches.iter().map(|it| it.thrift.clone()).collect();
-        Ok(Some(RateKeeper { servers, limits, learnt: HashMap::new(), rates: None }))
+        Ok(Some(Bmv2RateController { servers, limits, learnt: HashMap::new(), rates: None }))
     }
 
     /// Starts the thread that sets rates. It asks a switch for the first time when a rate is to change.
@@ -105,7 +105,7 @@ impl RateKeeper {
         else {
             return;
         };
-        if let (Some(packets_per_second), Some(rates)) = (limiter.queued(now, len as u32), &self.rates) {
+        if let (Some(packets_per_second), Some(rates)) = (limiter.on_enqueue(now, len as u32), &self.rates) {
             // The thread lives as long as this end of the channel.
             let _ = rates.send(NewRate { switch: *switch, port: *port, packets_per_second });
         }
@@ -116,7 +116,7 @@ impl RateKeeper {
     }
 }
 
-impl LinkObserver for RateKeeper {
+impl LinkObserver for Bmv2RateController {
     fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
         if let Some(&egress) = self.learnt.get(&(switch, flow(frame))) {
@@ -126,7 +126,7 @@ impl LinkObserver for RateKeeper {
 
     fn received(&mut self, now: Time, interface: u16, frame: &[u8]) {
         let Some(switch) = self.switch_at(interface) else { return };
-        if self.learnt.len() >= FLOWS {
+        if self.learnt.len() >= MAX_LEARNT_FLOWS {
             self.learnt.clear();
         }
         if self.learnt.insert((switch, flow(frame)), interface).is_none() {
@@ -177,7 +177,7 @@ mod tests {
     use super::*;
     use weir_switch::link::LinkParameters;
 
-    fn keeper() -> (RateKeeper, Receiver<NewRate>) {
+    fn keeper() -> (Bmv2RateController, Receiver<NewRate>) {
         let link = |name: &str, ends: [&str; 2]| EmulatedLink {
             name: name.to_owned(),
             ends: ends.map(str::to_owned),
@@ -187,8 +187,8 @@ mod tests {
                 .apply(LinkParameters::default()),
         };
         let links = [link("h1-s1", ["a0", "a1"]), link("s1-h2", ["b0", "b1"])];
-        let switches = [Limited::read("127.0.0.1:9090=1@a1,2@b0").unwrap()];
-        let mut keeper = RateKeeper::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
+        let switches = [Bmv2Switch::read("127.0.0.1:9090=1@a1,2@b0").unwrap()];
+        let mut keeper = Bmv2RateController::new(&switches, &links, Bytes::new(1_518)).unwrap().unwrap();
         let (rates, orders) = channel();
         keeper.rates = Some(rates);
         (keeper, orders)
@@ -223,10 +223,15 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         for wrong in ["", "127.0.0.1:9090", "127.0.0.1:9090=1", "127.0.0.1:9090=x@a"] {
-            assert!(Limited::read(wrong).unwrap_err().contains("write host:port=port@interface"), "{wrong}");
+            assert!(
+                Bmv2Switch::read(wrong).unwrap_err().contains("write host:port=port@interface"),
+                "{wrong}"
+            );
         }
-        let switches = [Limited::read("127.0.0.1:9090=1@a1").unwrap()];
-        let Err(why) = RateKeeper::new(&switches, &[], Bytes::new(1_518)) else { panic!("there is no a1") };
-        assert_eq!(why, "--bmv2 127.0.0.1:9090: no link has the interface a1");
+        let switches = [Bmv2Switch::read("127.0.0.1:9090=1@a1").unwrap()];
+        let Err(reason) = Bmv2RateController::new(&switches, &[], Bytes::new(1_518)) else {
+            panic!("there is no a1")
+        };
+        assert_eq!(reason, "--bmv2 127.0.0.1:9090: no link has the interface a1");
     }
 }

@@ -6,9 +6,9 @@ mod run;
 mod serve;
 
 use crate::console::{Console, Failure};
-use crate::output::{Answer, Output};
+use crate::output::{ActionOutput, QueryOutput};
 pub use report::LinkReport;
-pub use serve::{Carrier, serve};
+pub use serve::{LinkController, serve};
 use weir_switch::link::LinkChange;
 use weir_testbed::links::{LINKS, LinkRequest};
 
@@ -51,7 +51,7 @@ enum Command {
         #[command(flatten)]
         at: At,
         #[command(flatten)]
-        output: Answer,
+        output: QueryOutput,
     },
     /// Change links while they run; frames in flight keep their time
     Set {
@@ -63,7 +63,7 @@ enum Command {
         #[command(flatten)]
         at: At,
         #[command(flatten)]
-        output: Output,
+        output: ActionOutput,
     },
 }
 
@@ -126,7 +126,9 @@ impl Change {
         ];
         let mut change = LinkChange::default();
         for (key, value) in options.into_iter().filter_map(|(key, value)| Some((key, value.as_ref()?))) {
-            change.put(key, value).map_err(|why| Failure::Input(format!("--{}", why.replace('_', "-"))))?;
+            change
+                .set(key, value)
+                .map_err(|reason| Failure::Input(format!("--{}", reason.replace('_', "-"))))?;
         }
         change.up = self.up.then_some(true).or(self.down.then_some(false));
         match change.is_empty() {

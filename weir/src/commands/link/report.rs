@@ -79,7 +79,7 @@ impl LinkReport {
     /// Prints it as a table, or as JSON.
     pub fn print(&self, console: &mut Console) -> Result<(), Failure> {
         if console.style.json {
-            return console.answer(self);
+            return console.print_json(self);
         }
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([

@@ -1,11 +1,11 @@
 //! `weir link run`
 
 use super::LinkReport;
-use super::bmv2::{Limited, RateKeeper};
+use super::bmv2::{Bmv2RateController, Bmv2Switch};
 use super::serve::{Emulated, serve};
 use crate::console::{Console, Failure};
 use crate::control::Socket;
-use crate::output::Answer;
+use crate::output::QueryOutput;
 use crate::privilege;
 use caps::Capability;
 use std::collections::BTreeSet;
@@ -21,7 +21,7 @@ use weir_units::Bytes;
 /// Interval at which the emulator is checked.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
 /// An interface's name has at most this many characters (IFNAMSIZ less one).
-const LONGEST_NAME: usize = 15;
+const MAX_IFNAME_LEN: usize = 15;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
@@ -45,15 +45,15 @@ pub struct Args {
     ///
     /// BMv2 limits packets per second. The limits of these ports follow the lengths of the frames that are queued, so
     /// that bits per second are those of the link, and a queue builds up in the switch and not in front of the link.
-    #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Limited::read)]
-    bmv2: Vec<Limited>,
+    #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Bmv2Switch::read)]
+    bmv2: Vec<Bmv2Switch>,
 
     /// Length of a full frame at these ports
     #[arg(long, value_name = "SIZE", default_value = "1518B", requires = "bmv2")]
     frame: Bytes,
 
     #[command(flatten)]
-    output: Answer,
+    output: QueryOutput,
 }
 
 /// `s1-s2=veth1,veth2,rate=10Mbps`
@@ -62,13 +62,14 @@ fn link(text: &str) -> Result<EmulatedLink, String> {
     let (name, rest) = text.split_once('=').ok_or_else(shape)?;
     let mut parts = rest.splitn(3, ',');
     let (Some(a), Some(b)) = (parts.next(), parts.next()) else { return Err(shape()) };
-    let is_interface =
-        |name: &str| !name.is_empty() && name.len() <= LONGEST_NAME && !name.contains(['=', '/', ' ', '\0']);
+    let is_interface = |name: &str| {
+        !name.is_empty() && name.len() <= MAX_IFNAME_LEN && !name.contains(['=', '/', ' ', '\0'])
+    };
     if name.is_empty() || !is_interface(a) || !is_interface(b) {
         return Err(shape());
     }
     let change: LinkChange =
-        parts.next().unwrap_or_default().parse().map_err(|why| format!("{name}: {why}"))?;
+        parts.next().unwrap_or_default().parse().map_err(|reason| format!("{name}: {reason}"))?;
     Ok(EmulatedLink {
         name: name.to_owned(),
         ends: [a.to_owned(), b.to_owned()],
@@ -90,7 +91,7 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
         for (number, line) in crate::commands::read(path)?.lines().enumerate() {
             let line = without_comment(line).trim();
             if !line.is_empty() {
-                let place = |why| Failure::Input(format!("{}:{}: {why}", path.display(), number + 1));
+                let place = |reason| Failure::Input(format!("{}:{}: {reason}", path.display(), number + 1));
                 links.push(link(line).map_err(place)?);
             }
         }
@@ -116,9 +117,9 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let links = links(args)?;
-    let keeper = RateKeeper::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
+    let keeper = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
     let control = Socket::bind_name(&socket(&args.control))?;
-    privilege::confine(&[Capability::CAP_NET_RAW], &[])?;
+    privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
     let (quit, told_to_quit) = sync_channel(1);
     ctrlc::set_handler(move || {
         // A second signal while the first one is served changes nothing.
@@ -129,7 +130,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     let observer = keeper.map(|keeper| keeper.start()).transpose().map_err(Failure::Work)?;
     let emulator = LinkEmulator::start(links, args.seed, observer).map_err(|error| match error {
-        StartError::Dataplane(DataplaneError::Port { why, .. }) => Failure::Input(why),
+        StartError::Dataplane(DataplaneError::Port { reason, .. }) => Failure::Input(reason),
         other => Failure::input(other),
     })?;
     let handle = emulator.handle();

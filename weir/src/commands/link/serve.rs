@@ -1,15 +1,15 @@
 //! The control socket of a process that carries links: `weir link show` and `set` ask it.
 
 use super::LinkReport;
-use crate::control::{Serving, Socket};
+use crate::control::{Socket, SocketServer};
 use serde::Serialize;
 use std::collections::BTreeSet;
 use weir_switch::driver::{DataplaneError, LinkEmulatorHandle, LinkEmulatorStats};
 use weir_switch::link::LinkChange;
-use weir_testbed::links::{LinkRequest, Sample};
+use weir_testbed::links::{FabricSample, LinkRequest};
 
 /// A thing that carries links: an emulator, or a fabric in one process.
-pub trait Carrier: Send {
+pub trait LinkController: Send {
     /// Returns the names of all links.
     fn names(&self) -> Vec<String>;
     /// Returns parameters and counters of all links.
@@ -17,13 +17,13 @@ pub trait Carrier: Send {
     /// Changes the links with these names.
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError>;
     /// Returns a sample, with this register of the switches, if it has switches.
-    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>>;
+    fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>>;
 }
 
 /// An emulator between interfaces, and the names of its links.
 pub struct Emulated(pub LinkEmulatorHandle, pub Vec<String>);
 
-impl Carrier for Emulated {
+impl LinkController for Emulated {
     fn names(&self) -> Vec<String> {
         self.1.clone()
     }
@@ -33,7 +33,7 @@ impl Carrier for Emulated {
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError> {
         self.0.change(names, change).wait().map(|_| ())
     }
-    fn sample(&self, _register: &str) -> Option<Result<Sample, DataplaneError>> {
+    fn sample(&self, _register: &str) -> Option<Result<FabricSample, DataplaneError>> {
         None
     }
 }
@@ -43,11 +43,11 @@ impl Carrier for Emulated {
 #[serde(untagged)]
 enum Reply {
     Report(LinkReport),
-    Sample(Sample),
+    Sample(FabricSample),
 }
 
 /// Answers requests about links.
-pub fn serve(control: Socket, links: impl Carrier + 'static) -> Serving {
+pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketServer {
     let names = links.names();
     control.serve(move |request| {
         let stats = || links.stats().map_err(|error| error.to_string());
@@ -60,7 +60,7 @@ pub fn serve(control: Socket, links: impl Carrier + 'static) -> Serving {
             },
             LinkRequest::Set { links: wanted, change } => {
                 let change: LinkChange = change.parse()?;
-                let meant = meant(&names, &wanted)?;
+                let meant = selected_links(&names, &wanted)?;
                 links.change(meant.iter().cloned().collect(), change).map_err(|error| error.to_string())?;
                 Ok(Reply::Report(LinkReport::new(&stats()?, |name| meant.contains(name))))
             }
@@ -69,7 +69,7 @@ pub fn serve(control: Socket, links: impl Carrier + 'static) -> Serving {
 }
 
 /// Returns the names of the links that are meant.
-fn meant(all: &[String], wanted: &[String]) -> Result<BTreeSet<String>, String> {
+fn selected_links(all: &[String], wanted: &[String]) -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
     for wanted in wanted {
         let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();

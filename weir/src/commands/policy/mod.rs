@@ -1,8 +1,8 @@
 //! `weir policy`
 
 use crate::console::{Console, Failure};
-use crate::control::place;
-use crate::output::{Answer, Output};
+use crate::control::socket_path;
+use crate::output::{ActionOutput, QueryOutput};
 use comfy_table::{Table, presets};
 use serde_json::json;
 use std::collections::BTreeMap;
@@ -12,7 +12,7 @@ use std::time::{Duration, Instant};
 use weir_agent::policy::{PolicyEntry, PolicyReport, PolicyRequest};
 use weir_report::format;
 use weir_report::table::fit;
-use weir_testbed::talk;
+use weir_testbed::control;
 use weir_units::Time;
 
 /// Show and change the congestion-control parameters of running hosts
@@ -55,7 +55,7 @@ enum Command {
         #[command(flatten)]
         via: Via,
         #[command(flatten)]
-        output: Answer,
+        output: QueryOutput,
     },
     /// Change the policy of all hosts, at one of them
     Set {
@@ -69,14 +69,14 @@ enum Command {
         #[arg(long, value_name = "TIME", default_value = "1s")]
         wait: Time,
         #[command(flatten)]
-        output: Output,
+        output: ActionOutput,
     },
     /// Policies that a host has held, oldest first
     History {
         #[command(flatten)]
         via: Via,
         #[command(flatten)]
-        output: Answer,
+        output: QueryOutput,
     },
 }
 
@@ -112,14 +112,14 @@ impl Via {
     /// Returns those that are named, or all there are.
     fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
         let sockets: Vec<PathBuf> = match self.via.is_empty() {
-            true => place::all(),
-            false => self.via.iter().map(|name| place::socket(name)).collect(),
+            true => socket_path::all(),
+            false => self.via.iter().map(|name| socket_path::socket(name)).collect(),
         };
         match sockets.is_empty() {
             false => Ok(sockets),
             true => Err(Failure::Input(format!(
                 "no agent listens in {}; name one with --via, or start agents with --policy-key",
-                place::folder().display()
+                socket_path::dir().display()
             ))),
         }
     }
@@ -127,7 +127,7 @@ impl Via {
 
 /// Asks one agent.
 fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
-    Ok(talk::ask(place::connect(path)?, &path.display(), request)?)
+    Ok(control::ask(socket_path::connect(path)?, &path.display(), request)?)
 }
 
 /// Asks every agent. Those that do not answer are named at the end: one that has ended must not hide the others.
@@ -141,7 +141,7 @@ fn ask_all(
         let asked: Vec<_> = sockets.iter().map(|path| (path, scope.spawn(|| ask(path, request)))).collect();
         for (path, answer) in asked {
             match answer.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic)) {
-                Ok(report) => reports.push((place::name(path), report)),
+                Ok(report) => reports.push((socket_path::name(path), report)),
                 Err(failure) => outcome = outcome.clone().and(Err(failure)),
             }
         }
@@ -153,7 +153,7 @@ fn ask_all(
 /// answer are left out.
 pub fn held() -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
-    for (_, report) in ask_all(&place::all(), &PolicyRequest::Show {}).0 {
+    for (_, report) in ask_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
         *held.entry(report.policies.last().map_or_else(|| "none".into(), title)).or_default() += 1;
     }
     held
@@ -193,7 +193,7 @@ fn running(report: &PolicyReport) -> String {
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
     let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
     match (&report.runs, &report.refused) {
-        (_, Some(why)) => format!("{scheme}, not its policy's, which {why}"),
+        (_, Some(reason)) => format!("{scheme}, not its policy's, which {reason}"),
         (Some(runs), None) if *runs == held => format!("it, {scheme}"),
         (Some((version, writer)), None) => format!("{version} by {writer}, {scheme}"),
         (None, None) => format!("the scheme that it was started with, {scheme}"),
@@ -253,7 +253,7 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         _ => Err(Failure::Input(format!("\"{edit}\": write it KEY=VALUE, like eta=0.9"))),
     });
     let edits = edits.collect::<Result<Vec<_>, _>>()?;
-    let path = place::socket(via);
+    let path = socket_path::socket(via);
     let report = ask(&path, &PolicyRequest::Set { edits })?;
     let Some(ours) = report.policies.last().cloned() else {
         return Err(Failure::Work(format!("{via} did not report the new policy")));
@@ -277,7 +277,7 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         std::thread::sleep(left.min(LOOK));
     }
     if console.style.json {
-        return console.answer(&json!({"policy": ours}));
+        return console.print_json(&json!({"policy": ours}));
     }
     if !console.style.quiet {
         writeln!(console.out, "policy {} is set and spreads to all hosts", title(&ours))?;
@@ -325,7 +325,7 @@ fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
 fn print_json(reports: &[(String, PolicyReport)], console: &mut Console) -> Result<(), Failure> {
     let hosts: serde_json::Map<_, _> =
         reports.iter().map(|(name, report)| (name.clone(), json!(report))).collect();
-    console.answer(&hosts)
+    console.print_json(&hosts)
 }
 
 /// `3 by 10.0.1.1`

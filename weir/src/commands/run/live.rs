@@ -1,16 +1,16 @@
 //! `weir run --live` and `--serve`: a run on the terminal or in browsers, while it goes.
 
-use crate::commands::progress::Watch;
-use crate::commands::top::{self, Readings, Round};
+use crate::commands::progress::ProgressBars;
+use crate::commands::top::{self, PollResult, Readings};
 use crate::console::Failure;
 use crate::interrupt::interrupt;
-use crate::live::{Ask, FlowRow, PortRow, Scene, View};
+use crate::live::{FlowRow, PortRow, UserAction, View, ViewModel};
 use std::collections::{BTreeSet, VecDeque};
 use std::ops::ControlFlow;
 use std::time::{Duration, Instant};
 use weir_client::{ClientOptions, Target, ThriftClient};
 use weir_controller::topology::{LinkIx, Topology};
-use weir_experiment::results::Part;
+use weir_experiment::results::SchemeSnapshot;
 use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 use weir_report::format;
 use weir_testbed::{device_id, grpc_port, thrift_address};
@@ -24,36 +24,36 @@ const READ: Time = Time::from_ms(500);
 const FLOWS: usize = 200;
 
 /// Shows a run as a bar for each scheme, or as a whole.
-pub enum Shown<'a> {
+pub enum ProgressView<'a> {
     /// Bars.
-    Bars(Watch),
+    Bars(ProgressBars),
     /// The fabric.
     Live(Box<Live<'a>>),
 }
 
-impl Observer for Shown<'_> {
+impl Observer for ProgressView<'_> {
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
         match self {
-            Shown::Bars(watch) => watch.progress(progress),
-            Shown::Live(live) => live.progress(progress),
+            ProgressView::Bars(watch) => watch.progress(progress),
+            ProgressView::Live(live) => live.progress(progress),
         }
     }
-    fn keeps(&mut self, index: usize) -> bool {
+    fn wants_snapshot(&mut self, index: usize) -> bool {
         match self {
-            Shown::Bars(watch) => watch.keeps(index),
-            Shown::Live(live) => live.keeps(index),
+            ProgressView::Bars(watch) => watch.wants_snapshot(index),
+            ProgressView::Live(live) => live.wants_snapshot(index),
         }
     }
-    fn keep(&mut self, part: Part) {
+    fn snapshot(&mut self, part: SchemeSnapshot) {
         match self {
-            Shown::Bars(watch) => watch.keep(part),
-            Shown::Live(live) => live.keep(part),
+            ProgressView::Bars(watch) => watch.snapshot(part),
+            ProgressView::Live(live) => live.snapshot(part),
         }
     }
     fn link_change(&mut self) -> Option<LinkChange> {
         match self {
-            Shown::Bars(_) => None,
-            Shown::Live(live) => live.link_change(),
+            ProgressView::Bars(_) => None,
+            ProgressView::Live(live) => live.link_change(),
         }
     }
 }
@@ -61,7 +61,7 @@ impl Observer for Shown<'_> {
 /// The view, and what the user wants of the run.
 pub struct Live<'a> {
     view: View<'a>,
-    scene: Scene,
+    scene: ViewModel,
     topology: &'a Topology,
     name: &'a str,
     /// Routes in the tables of all switches.
@@ -71,7 +71,7 @@ pub struct Live<'a> {
     drawn: Instant,
     mode: Mode,
     /// Links that are down by hand, of the scheme that runs.
-    cut: BTreeSet<LinkIx>,
+    links_down: BTreeSet<LinkIx>,
     /// Links that are to go down or up when virtual time goes on.
     changes: VecDeque<LinkChange>,
     /// Changes of links by hand so far.
@@ -87,7 +87,7 @@ pub struct Live<'a> {
 /// Switches that run in real time.
 struct Fabric {
     readings: Readings,
-    last: Option<Round>,
+    last: Option<PollResult>,
     peaks: Vec<u64>,
 }
 
@@ -105,7 +105,7 @@ impl<'a> Live<'a> {
     pub fn open(experiment: &'a Experiment, view: View<'a>, stands: bool) -> Live<'a> {
         let now = Instant::now();
         let (name, topology) = (&*experiment.spec.name, &experiment.topology);
-        let scene = Scene { title: name.to_owned(), ..Scene::default() };
+        let scene = ViewModel { title: name.to_owned(), ..ViewModel::default() };
         let mode = if stands { Mode::Stepping } else { Mode::Running };
         Live {
             view,
@@ -116,7 +116,7 @@ impl<'a> Live<'a> {
             began: now,
             drawn: now,
             mode,
-            cut: BTreeSet::new(),
+            links_down: BTreeSet::new(),
             changes: VecDeque::new(),
             links: Vec::new(),
             now: Time::ZERO,
@@ -148,7 +148,7 @@ impl<'a> Live<'a> {
         let seen = top::scene(self.topology, "", fabric.last.as_ref(), &round);
         let (ports, switches, totals) = (seen.ports, seen.switches, seen.totals);
         let keys = vec![("d", "link down/up")];
-        self.scene = Scene { ports, switches, totals, keys, ..std::mem::take(&mut self.scene) };
+        self.scene = ViewModel { ports, switches, totals, keys, ..std::mem::take(&mut self.scene) };
         top::keep_peaks(&mut fabric.peaks, &mut self.scene);
         fabric.last = Some(round);
         self.view.show(&self.scene)
@@ -161,17 +161,17 @@ impl<'a> Live<'a> {
         loop {
             let patience = if self.mode == Mode::Paused { FRAME } else { Duration::ZERO };
             match self.view.ask(&self.scene, patience)? {
-                Some(Ask::Quit) => {
+                Some(UserAction::Quit) => {
                     // Mininet's run looks at this alone.
                     interrupt();
                     return Ok(ControlFlow::Break(()));
                 }
                 // Real time goes on.
-                Some(Ask::Pause | Ask::Step) if self.fabric.is_some() => {}
-                Some(Ask::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
+                Some(UserAction::Pause | UserAction::Step) if self.fabric.is_some() => {}
+                Some(UserAction::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
                 // The next look is shown first.
-                Some(Ask::Pause | Ask::Step) => self.mode = Mode::Stepping,
-                Some(Ask::Link(at)) => {
+                Some(UserAction::Pause | UserAction::Step) => self.mode = Mode::Stepping,
+                Some(UserAction::Link(at)) => {
                     self.scene.note = self.toggle(at);
                     self.view.show(&self.scene)?;
                 }
@@ -194,12 +194,12 @@ impl<'a> Live<'a> {
             let connect = |ix| ThriftClient::connect(&thrift_address(ix));
             let done = top::toggle(self.topology, connect, &self.scene, at);
             self.links.extend(done.iter().map(|what| format!("{what} at {now} of scheme {scheme}")));
-            return done.unwrap_or_else(|why| why);
+            return done.unwrap_or_else(|reason| reason);
         }
         let Some(link) = link_of(self.topology, &port.name) else { return String::new() };
-        let is_up = self.cut.remove(&link);
+        let is_up = self.links_down.remove(&link);
         if !is_up {
-            self.cut.insert(link);
+            self.links_down.insert(link);
         }
         port.is_up = is_up;
         self.changes.push_back(LinkChange { link, is_up });
@@ -224,11 +224,11 @@ impl Observer for Live<'_> {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
         if self.index != Some(p.index) {
             (self.index, self.began) = (Some(p.index), Instant::now());
-            self.cut.clear();
+            self.links_down.clear();
         }
         self.now = p.now;
         let per_second = p.packet_hops as f64 / self.began.elapsed().as_secs_f64().max(1e-3);
-        self.scene.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.of);
+        self.scene.title = format!("{}  {} ({} of {})", self.name, p.scheme, p.index + 1, p.scheme_count);
         self.scene.clock = format!("{} of {}", format::duration(p.now), format::duration(p.end));
         if self.fabric.is_none() {
             self.scene.clock += &format!("  {:.2} M packet-hops/s", per_second / 1e6);
@@ -238,11 +238,11 @@ impl Observer for Live<'_> {
         served.unwrap_or_else(|failure| self.failed(failure))
     }
 
-    fn keeps(&mut self, _: usize) -> bool {
+    fn wants_snapshot(&mut self, _: usize) -> bool {
         self.fabric.is_none() && (self.mode == Mode::Stepping || self.drawn.elapsed() >= FRAME)
     }
 
-    fn keep(&mut self, part: Part) {
+    fn snapshot(&mut self, part: SchemeSnapshot) {
         if self.mode == Mode::Stepping {
             self.mode = Mode::Paused;
         }
@@ -250,7 +250,8 @@ impl Observer for Live<'_> {
         fill(&mut self.scene, self.topology, &part);
         self.scene.totals.push(("routes".to_owned(), format::count(part.routes as u64)));
         for port in &mut self.scene.ports {
-            port.is_up = !link_of(self.topology, &port.name).is_some_and(|link| self.cut.contains(&link));
+            port.is_up =
+                !link_of(self.topology, &port.name).is_some_and(|link| self.links_down.contains(&link));
         }
         self.scene.is_paused = self.mode == Mode::Paused;
         let word = if self.scene.is_paused { "go on" } else { "pause" };
@@ -272,7 +273,7 @@ fn link_of(topology: &Topology, port: &str) -> Option<LinkIx> {
 }
 
 /// Puts what a scheme has come to into a scene.
-fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
+fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
     let (trace, summary) = (&part.trace, &part.summary);
     let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
@@ -337,19 +338,19 @@ fn fill(scene: &mut Scene, topology: &Topology, part: &Part) {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use weir_sim::VirtualTime;
+    use weir_sim::Simulation;
 
     /// Keeps the last look before the end.
-    struct Last(Option<Part>);
+    struct Last(Option<SchemeSnapshot>);
 
     impl Observer for Last {
         fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
             if p.now > Time::from_us(100) { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
         }
-        fn keeps(&mut self, _: usize) -> bool {
+        fn wants_snapshot(&mut self, _: usize) -> bool {
             true
         }
-        fn keep(&mut self, part: Part) {
+        fn snapshot(&mut self, part: SchemeSnapshot) {
             self.0 = Some(part);
         }
     }
@@ -365,8 +366,8 @@ duration: 400us
 ";
         let experiment = Experiment::parse(text, "live.yaml", "live", &[], None).unwrap();
         let mut last = Last(None);
-        weir_experiment::backend::Backend::run(&VirtualTime::new(1), &experiment, &mut last).unwrap();
-        let mut scene = Scene::default();
+        weir_experiment::backend::Backend::run(&Simulation::new(1), &experiment, &mut last).unwrap();
+        let mut scene = ViewModel::default();
         fill(&mut scene, &experiment.topology, &last.0.unwrap());
         let port = scene.ports.iter().find(|port| port.peer == "s2").expect("the bottleneck is observed");
         assert!(port.load > 0.5 && port.rate_bps > 50e9 && port.queue.is_some(), "{port:?}");

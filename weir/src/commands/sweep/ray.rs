@@ -11,7 +11,7 @@ use std::sync::mpsc::{self, RecvTimeoutError};
 use std::thread;
 use std::time::Duration;
 use weir_experiment::backend::Error;
-use weir_report::sweep::engine::{Engine, Open, TaskResult};
+use weir_report::sweep::engine::{Engine, PendingRun, TaskResult};
 
 /// Executes tasks on a Ray cluster: that of RAY_ADDRESS, or one of this machine.
 pub struct Ray {
@@ -29,7 +29,7 @@ struct Ended {
 }
 
 impl Engine for Ray {
-    fn run(&self, open: &[Open<'_>]) -> Result<Vec<TaskResult>, Error> {
+    fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
         if open.is_empty() {
             return Ok(Vec::new());
         }
@@ -42,7 +42,7 @@ impl Engine for Ray {
                 "--engine ray: `python3 -m weir.on_ray` failed, {status}; it needs pip install 'weir-fabric[ray]'"
             )));
         }
-        let outcome = |open: &Open<'_>| match ended.get(&open.number) {
+        let outcome = |open: &PendingRun<'_>| match ended.get(&open.number) {
             Some(error) => open.outcome(error.clone()),
             None if interrupted() => Ok(None),
             None => open.outcome(Some(format!("Ray did not end it, {status}"))),
@@ -82,7 +82,7 @@ impl Ray {
 }
 
 /// Returns a run as the process is told of it.
-fn task(open: &Open<'_>) -> Value {
+fn task(open: &PendingRun<'_>) -> Value {
     let (number, task) = (open.number, open.task);
     json!({
         "number": number, "file": task.file, "set": task.overrides(), "seed": task.seed,

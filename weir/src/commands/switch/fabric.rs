@@ -11,8 +11,8 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_controller::topology::{Endpoint, Node, Topology};
 use weir_experiment::rng::stream_seed;
-use weir_switch::driver::{DataplaneConfig, DataplaneHandle, InnerPort, Member, Wire};
-use weir_switch::link::{LinkChange, LinkDirection, LinkParameters};
+use weir_switch::driver::{DataplaneConfig, DataplaneHandle, FabricMember, FabricPort, PortLinkConfig};
+use weir_switch::link::{LinkChange, LinkChannel, LinkParameters};
 use weir_switch::tm::{MAX_PORT, QueueLimits};
 use weir_switch::{Program, Switch};
 use weir_testbed::{Plan, link_names};
@@ -91,14 +91,14 @@ impl Fabric {
         let links = topology.links.iter().zip(link_names(topology)).map(|(link, name)| FabricLink {
             name,
             ends: [end(link.a), end(link.b)],
-            link: Wire::new(link.rate, link.delay).link,
+            link: PortLinkConfig::new(link.rate, link.delay).link,
         });
         Fabric { switches: switches.collect(), links: links.collect(), seed: stream_seed(seed, "links") }
     }
 
     /// Returns the fabric of a plan of Mininet's side.
     pub fn of_plan(path: &Path) -> Result<Fabric, Failure> {
-        let place = |why: String| Failure::Input(format!("--plan {}: {why}", path.display()));
+        let place = |reason: String| Failure::Input(format!("--plan {}: {reason}", path.display()));
         let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| place(error.to_string()))?;
         let mut programs: BTreeMap<PathBuf, Arc<Program>> = BTreeMap::new();
         let mut switches = Vec::with_capacity(plan.switches.len());
@@ -152,14 +152,14 @@ impl Fabric {
 
     /// Refuses what cannot be.
     pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
-        let refuse = |why: String| Err(Failure::Input(why));
+        let refuse = |reason: String| Err(Failure::Input(reason));
         let mut ports = vec![0; self.switches.len()];
         for FabricLink { name, ends, link } in &self.links {
             if ends.iter().all(|end| end.switch.is_none()) {
                 return refuse(format!("link {name} leads from host to host, past all switches"));
             }
-            if link.delay > Wire::LONGEST {
-                return refuse(format!("link {name}: a delay is at most {}", Wire::LONGEST));
+            if link.delay > PortLinkConfig::MAX_DELAY {
+                return refuse(format!("link {name}: a delay is at most {}", PortLinkConfig::MAX_DELAY));
             }
             for (switch, end) in ends.iter().filter_map(|end| Some((usize::from(end.switch?), end))) {
                 let FabricSwitch { name, cpu_port, .. } = &self.switches[switch];
@@ -182,7 +182,7 @@ impl Fabric {
     }
 
     /// Returns the switches, ready to start; `config` is what they have in common.
-    pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<Member>, Failure> {
+    pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<FabricMember>, Failure> {
         let mut members = Vec::with_capacity(self.switches.len());
         for it in &self.switches {
             let config = DataplaneConfig {
@@ -191,17 +191,17 @@ impl Fabric {
                 limits: QueueLimits { packets: it.queue_depth, ..config.limits },
                 ..config.clone()
             };
-            members.push(Member { config, switch: None, ports: Vec::new(), inner: Vec::new() });
+            members.push(FabricMember { config, switch: None, ports: Vec::new(), inner: Vec::new() });
         }
         for (n, FabricLink { ends, link, .. }) in self.links.iter().enumerate() {
             for (at, end) in ends.iter().enumerate() {
                 let Some(switch) = end.switch else { continue };
                 let member = &mut members[usize::from(switch)];
-                let seeds = [at, 1 - at].map(|from| LinkDirection::seed(self.seed, n, from));
-                member.config.wires.insert(end.port, Wire { link: *link, seeds });
+                let seeds = [at, 1 - at].map(|from| LinkChannel::seed(self.seed, n, from));
+                member.config.port_links.insert(end.port, PortLinkConfig { link: *link, seeds });
                 let (port, name, peer) = (end.port, end.name.clone(), &ends[1 - at]);
                 match peer.switch {
-                    Some(to) => member.inner.push(InnerPort { port, name, to: (to, peer.port) }),
+                    Some(to) => member.inner.push(FabricPort { port, name, to: (to, peer.port) }),
                     None => member.ports.push((port, name)),
                 }
             }
@@ -262,8 +262,8 @@ mod tests {
             "frame": 1518, "mtu": 1504, "hosts": [], "links": links, "static_arp": true, "pcaps": null, "logs": null,
             "switches": [switch(1, Some(program), Some(255)), switch(2, None, None)],
         });
-        let folder = tempfile::tempdir().unwrap();
-        let path = folder.path().join("plan.json");
+        let dir = tempfile::tempdir().unwrap();
+        let path = dir.path().join("plan.json");
         std::fs::write(&path, plan.to_string()).unwrap();
         let fabric = Fabric::of_plan(&path)?;
         let words = ["switch", "--plan", "plan.json"];
@@ -277,7 +277,7 @@ mod tests {
         assert_eq!(fabric.names().collect::<Vec<_>>(), ["s1", "s2"]);
         assert_eq!((fabric.interfaces(), fabric.seed(0)), (2, 5));
         let members = fabric.members(&DataplaneConfig::default()).unwrap();
-        let about = |it: &Member| {
+        let about = |it: &FabricMember| {
             (it.switch.is_some(), it.config.cpu_port, it.config.priorities, it.config.limits.packets)
         };
         assert_eq!(
@@ -285,8 +285,8 @@ mod tests {
             [(true, Some(255), 1, 7), (false, None, 2, 7)]
         );
         assert_eq!(members[0].ports, [(1, "s1-eth1".to_owned())]);
-        assert_eq!(members[0].inner, [InnerPort { port: 2, name: "s1-eth2".to_owned(), to: (1, 1) }]);
-        let [here, there] = [members[0].config.wires[&2], members[1].config.wires[&1]];
+        assert_eq!(members[0].inner, [FabricPort { port: 2, name: "s1-eth2".to_owned(), to: (1, 1) }]);
+        let [here, there] = [members[0].config.port_links[&2], members[1].config.port_links[&1]];
         assert_eq!((here.link.rate, here.link.delay), (Some(Bandwidth::from_mbps(10)), Time::from_ms(5)));
         assert_eq!(
             (here.link, here.seeds[0]),

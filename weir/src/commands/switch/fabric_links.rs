@@ -1,14 +1,14 @@
 //! The links of a running fabric, as `weir link` shows and changes them.
 
 use super::fabric::{FabricEnd, FabricLink};
-use crate::commands::link::Carrier;
+use crate::commands::link::LinkController;
 use std::collections::HashMap;
 use weir_switch::Switch;
 use weir_switch::driver::{
     DataplaneError, DataplaneHandle, DirectionStatus, EmulatedLink, LinkEmulatorStats, LinkStatus, PortLink,
 };
 use weir_switch::link::LinkChange;
-use weir_testbed::links::Sample;
+use weir_testbed::links::FabricSample;
 
 /// The links of a running fabric, and the switches that carry them.
 pub struct FabricLinks {
@@ -57,7 +57,7 @@ fn from<'a>(seen: &'a Seen, link: &FabricLink, end: usize) -> Option<&'a Directi
     near.or_else(|| at(seen, &link.ends[1 - end]).map(|port| &port.received))
 }
 
-impl Carrier for FabricLinks {
+impl LinkController for FabricLinks {
     fn names(&self) -> Vec<String> {
         self.links.iter().map(|link| link.name.clone()).collect()
     }
@@ -85,7 +85,7 @@ impl Carrier for FabricLinks {
         asked.into_iter().try_for_each(|reply| reply.wait())
     }
 
-    fn sample(&self, register: &str) -> Option<Result<Sample, DataplaneError>> {
+    fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>> {
         let read = |(handle, ports): (&DataplaneHandle, &Vec<u16>)| {
             let (ports, register) = (ports.clone(), register.to_owned());
             handle.call(move |switch, _| cells(switch, &ports, &register))
@@ -97,7 +97,7 @@ impl Carrier for FabricLinks {
             let bytes = |link: &FabricLink| {
                 [0, 1].map(|end| from(&seen, link, end).map_or(0, |it| it.counters.offered.bytes))
             };
-            Ok(Sample { bytes: self.links.iter().map(bytes).collect(), cells })
+            Ok(FabricSample { bytes: self.links.iter().map(bytes).collect(), cells })
         }))
     }
 }

@@ -25,7 +25,7 @@ impl Endpoints {
     pub fn open(options: &GrpcOptions, first: &str, switches: usize) -> Result<Endpoints, Failure> {
         let first = options.addr.as_deref().unwrap_or(first);
         let tls = options.ssl.then(|| tls(options)).transpose()?;
-        if let Some(when) = tls.as_ref().and_then(|tls| tls.out_of_date(SystemTime::now())) {
+        if let Some(when) = tls.as_ref().and_then(|tls| tls.validity_problem(SystemTime::now())) {
             let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
             warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
         }

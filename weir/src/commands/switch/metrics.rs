@@ -4,7 +4,7 @@ use crate::metrics::Page;
 use std::sync::Arc;
 use std::sync::atomic::Ordering;
 use weir_experiment::counts::{Counts, count_program};
-use weir_server::p4runtime::{Calls, Lost};
+use weir_server::p4runtime::{CallCounters, DroppedMessages};
 use weir_switch::driver::{DataplaneError, DataplaneHandle, DataplaneStats, IoDrops};
 use weir_switch::drops::DropReason;
 
@@ -15,9 +15,9 @@ pub struct Watched {
     /// Its data plane.
     pub dataplane: DataplaneHandle,
     /// Messages that its P4Runtime server lost.
-    pub lost: Arc<Lost>,
+    pub lost: Arc<DroppedMessages>,
     /// Calls that it received.
-    pub calls: Arc<Calls>,
+    pub calls: Arc<CallCounters>,
 }
 
 /// The metrics of a switch that has a program.
@@ -54,7 +54,7 @@ fn inside(dataplane: &DataplaneHandle, ports: Vec<u16>) -> Result<Inside, Datapl
             pipeline.counter_read(counter, index as usize).map_or(0, |value| value.packets)
         });
         let queue = |port: u16| {
-            let level = switch.queues().port_level(port);
+            let level = switch.queues().port_occupancy(port);
             (port, level.bytes, level.peak_bytes)
         };
         // Those without a key are p4c's own, for statements outside of tables.
@@ -85,10 +85,10 @@ fn put_driver(page: &mut Page, switch: &str, stats: &DataplaneStats) {
         put_lost(page, switch, &number, &counters.dropped);
         let labels = [("switch", switch), ("port", &number)];
         let help = "Times that a port went down.";
-        page.counter("weir_port_went_down_total", help, &labels, counters.went_down);
+        page.counter("weir_port_went_down_total", help, &labels, counters.link_down_events);
         page.gauge("weir_queue_packets", "Packets that wait for a port.", &labels, port.queued.into());
     }
-    put_lost(page, switch, "", &stats.elsewhere);
+    put_lost(page, switch, "", &stats.portless_drops);
     let labels = [("switch", switch)];
     page.counter("weir_packet_in_total", "Packets sent to the controller.", &labels, stats.packet_in);
     page.counter("weir_packet_out_total", "Packets from the controller.", &labels, stats.packet_out);

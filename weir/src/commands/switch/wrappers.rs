@@ -1,6 +1,6 @@
 //! `weir switch --install-as`: programs with the names of BMv2's switches, for tools that start them by name.
 
-use crate::commands::folder;
+use crate::commands::dir;
 use crate::console::{Console, Failure};
 use std::fs;
 use std::io::Write;
@@ -14,7 +14,7 @@ const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name
 pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     let weir = std::env::current_exe()?;
     let weir = format!("'{}'", weir.to_string_lossy().replace('\'', r"'\''"));
-    let directory = folder(directory)?;
+    let directory = dir(directory)?;
     // simple_switch has no P4Runtime, and several of them run on a machine: none may take its port.
     let local = "--grpc-server-addr 127.0.0.1:0";
     let scripts = [

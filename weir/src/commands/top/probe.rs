@@ -14,7 +14,7 @@ const QUEUE: &str = "queue_bytes";
 const SENT: &str = "tx_bytes";
 const ROUTES: &str = "forward";
 /// Time that the Thrift server may take to tell which ports are up. It is no trouble if it does not.
-const THRIFT_PATIENCE: Duration = Duration::from_millis(500);
+const THRIFT_TIMEOUT: Duration = Duration::from_millis(500);
 
 /// The values read from a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
@@ -58,7 +58,7 @@ impl Ids {
 }
 
 /// A switch that is read again and again.
-pub struct Probe {
+pub struct SwitchReader {
     target: Target,
     options: ClientOptions,
     ports: Vec<u16>,
@@ -67,10 +67,10 @@ pub struct Probe {
     open: Option<(Session, Ids)>,
 }
 
-impl Probe {
+impl SwitchReader {
     /// Returns a switch with these ports and its Thrift server.
-    pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> Probe {
-        Probe { target, options, ports, thrift, open: None }
+    pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> SwitchReader {
+        SwitchReader { target, options, ports, thrift, open: None }
     }
 
     async fn read(&mut self) -> Result<Reading, ClientError> {
@@ -92,7 +92,7 @@ impl Probe {
         let mut reading = sort(&read?, ids);
         let thrift = self.thrift.clone();
         let asked = tokio::task::spawn_blocking(move || {
-            ThriftClient::connect_within(&thrift, THRIFT_PATIENCE).and_then(|mut client| client.ports())
+            ThriftClient::connect_within(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
         });
         if let Ok(Ok(ports)) = asked.await {
             // A port whose interface was removed is in no list.
@@ -161,7 +161,7 @@ fn sort(entities: &[Entity], ids: Ids) -> Reading {
 }
 
 /// Reads all switches at once; of one that does not answer, why.
-pub async fn read_all(probes: &mut Vec<Probe>) -> Vec<Result<Reading, String>> {
+pub async fn read_all(probes: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
     let mut reads = JoinSet::new();
     for (at, mut probe) in probes.drain(..).enumerate() {
         reads.spawn(async move {

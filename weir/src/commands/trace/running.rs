@@ -14,7 +14,7 @@ use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_client::fleet::{self, Held};
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
-use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, Kind as PacketKind, WeirRepr};
+use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, PacketKind, WeirRepr};
 use weir_switch::control::Control;
 use weir_switch::engine::{ReadyPorts, Switch, SwitchConfig};
 use weir_switch::packet::Packet;
@@ -23,7 +23,7 @@ use weir_switch::trace::PacketTrace;
 use weir_units::Time;
 
 /// Visits of switches after which a packet is not followed any further: an IPv4 packet has 64 hops to live as well.
-const MOST_VISITS: usize = 64;
+const MAX_VISITS: usize = 64;
 
 /// Options that choose a running fabric, and a packet of it.
 #[derive(Debug, clap::Args)]
@@ -89,7 +89,7 @@ pub fn run(
         return super::write_perfetto(file, &path.visits.iter().map(passage).collect::<Vec<_>>());
     }
     if console.style.json {
-        return console.answer(&path.json(&topology));
+        return console.print_json(&path.json(&topology));
     }
     path.print(&topology, console)
 }
@@ -133,7 +133,7 @@ struct Visit {
 struct PacketPath {
     visits: Vec<Visit>,
     received: Vec<HostIx>,
-    /// The packet had not ended after [`MOST_VISITS`].
+    /// The packet had not ended after [`MAX_VISITS`].
     is_cut: bool,
 }
 
@@ -148,7 +148,7 @@ fn follow(
     let first = topology.host(sender);
     let mut under_way = VecDeque::from([(first.switch, first.switch_port, bytes, None)]);
     while let Some((ix, port, bytes, from)) = under_way.pop_front() {
-        if path.visits.len() == MOST_VISITS {
+        if path.visits.len() == MAX_VISITS {
             path.is_cut = true;
             break;
         }
@@ -157,7 +157,7 @@ fn follow(
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
                 let held = held.get(name).ok_or_else(|| Failure::Work(format!("{name}: it was not read")))?;
-                entry.insert(copy(held).map_err(|why| Failure::Work(format!("{name}: {why}")))?)
+                entry.insert(clone_switch(held).map_err(|reason| Failure::Work(format!("{name}: {reason}")))?)
             }
         };
         let (trace, frames) = pass(copy, port, &bytes);
@@ -182,7 +182,7 @@ fn follow(
 
 /// Returns a switch with the program and the tables of another one. Registers, counters, meters and queues are as in
 /// a switch that has not seen a packet.
-fn copy(held: &Held) -> Result<Switch, String> {
+fn clone_switch(held: &Held) -> Result<Switch, String> {
     let config = held.program.pipeline_config().map_err(|error| error.to_string())?;
     let json = std::str::from_utf8(&config.p4_device_config)
         .map_err(|_| "its program is not BMv2 JSON".to_owned())?;
@@ -260,7 +260,7 @@ impl PacketPath {
             writeln!(console.out, "{} receives it", topology.host(host).name)?;
         }
         if self.is_cut {
-            writeln!(console.out, "after {MOST_VISITS} switches it is not delivered yet: a loop")?;
+            writeln!(console.out, "after {MAX_VISITS} switches it is not delivered yet: a loop")?;
         } else if self.received.is_empty() {
             writeln!(console.out, "no host receives it")?;
         }

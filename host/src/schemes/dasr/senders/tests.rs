@@ -151,8 +151,8 @@ impl Chance {
     }
 }
 
-fn set() -> Senders {
-    Senders::new(SOFT_STATE, Some(TENANT_BITS), ANNOUNCED_FOR)
+fn set() -> ActiveSenders {
+    ActiveSenders::new(SOFT_STATE, Some(TENANT_BITS), ANNOUNCED_FOR)
 }
 
 #[test]
@@ -163,13 +163,13 @@ fn a_million_random_histories_count_as_the_model_does() {
         let mut packets: Vec<Packet> = Vec::with_capacity(12);
         for _ in 0..4 + chance.below(8) {
             let packet = chance.packet(packets.last().map_or(Time::from_ms(1), |packet| packet.now));
-            let (counted, expected) = (senders.count(&packet.event()), model.count(&packet));
+            let (counted, expected) = (senders.on_data(&packet.event()), model.count(&packet));
             packets.push(packet);
             assert_eq!(counted, expected, "history {history}: {packets:#?}");
         }
         let silence = packets.last().map_or(Time::ZERO, |packet| packet.now) + SOFT_STATE * 2;
         let late =
             Packet { now: silence, first: false, last: false, announced: Vec::new(), ..packets[0].clone() };
-        assert_eq!(senders.count(&late.event()), 1, "history {history}, after a silence: {packets:#?}");
+        assert_eq!(senders.on_data(&late.event()), 1, "history {history}, after a silence: {packets:#?}");
     }
 }

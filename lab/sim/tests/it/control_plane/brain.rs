@@ -6,10 +6,13 @@ use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 use weir_controller::PlanOptions;
-use weir_controller::reconcile::{Ranked, difference};
-use weir_controller::routes::{Method, Routes};
+use weir_controller::reconcile::{RankedUpdates, diff};
+use weir_controller::routes::{Routes, RoutingMethod};
 use weir_controller::topology::{SwitchIx, Topology};
-use weir_controller::watch::{self, Aim, Condition, Fabric, Held, Loss, MonitorConfig, Report, Watcher};
+use weir_controller::watch::{
+    self, ActualState, ControlLoss, FabricCondition, FabricIntent, FabricPlan, MonitorConfig, SwitchOutcome,
+    Watcher,
+};
 use weir_units::Time;
 
 /// A message of a controller to a switch.
@@ -30,26 +33,26 @@ struct Session {
 
 struct Rollout {
     number: u64,
-    condition: Condition,
+    condition: FabricCondition,
     /// `None` if there are no routes.
-    aim: Option<Aim>,
+    aim: Option<FabricIntent>,
     /// The desired state; without new routes the old one.
-    now: Aim,
+    now: FabricIntent,
     /// The entities that its switches hold; `None` if unknown.
-    held: BTreeMap<SwitchIx, Option<Held>>,
+    held: BTreeMap<SwitchIx, Option<ActualState>>,
     /// Switches that did not answer, and what is to be said of them.
-    failed: BTreeMap<SwitchIx, Report>,
+    failed: BTreeMap<SwitchIx, SwitchOutcome>,
     /// Switches that did not get everything, since one of these failed.
     stopped: BTreeSet<SwitchIx>,
     /// `None` while switches are read.
-    ranked: Option<Ranked<SwitchIx>>,
+    ranked: Option<RankedUpdates<SwitchIx>>,
     /// Switches whose answers are outstanding.
     awaited: BTreeSet<SwitchIx>,
 }
 
 pub struct Brain {
     pub watcher: Watcher,
-    fabric: Arc<Fabric>,
+    fabric: Arc<FabricPlan>,
     p4info: Arc<Index>,
     sessions: Vec<Session>,
     rollout: Option<Rollout>,
@@ -59,13 +62,13 @@ pub struct Brain {
 
 impl Brain {
     pub fn new(topology: &Topology, base: &Routes, p4info: &Arc<Index>, run: u64, now: Time) -> Brain {
-        let fabric = Arc::new(Fabric {
+        let fabric = Arc::new(FabricPlan {
             topology: topology.clone(),
-            method: Method::Auto,
+            method: RoutingMethod::Auto,
             routes: base.clone(),
             options: PlanOptions::default(),
         });
-        let aim = Aim::first(&fabric, p4info).unwrap();
+        let aim = FabricIntent::initial(&fabric, p4info).unwrap();
         Brain {
             watcher: Watcher::new(Arc::clone(&fabric), aim, Some(MonitorConfig::default()), run, now),
             sessions: vec![Session::default(); topology.switches.len()],
@@ -86,7 +89,7 @@ impl Brain {
         let it = self.session(at);
         let was_primary = std::mem::replace(&mut it.is_primary, is_primary);
         if !is_primary {
-            self.lost(at, Loss::Standby);
+            self.lost(at, ControlLoss::Standby);
         } else if !was_primary {
             self.session(at).reads += 1;
             return Some(Order::Read(None));
@@ -94,10 +97,10 @@ impl Brain {
         None
     }
 
-    pub fn lost(&mut self, at: SwitchIx, loss: Loss) {
-        self.watcher.lost(at, loss);
+    pub fn lost(&mut self, at: SwitchIx, loss: ControlLoss) {
+        self.watcher.on_lost(at, loss);
         self.session(at).is_primary = false;
-        if loss != Loss::Standby {
+        if loss != ControlLoss::Standby {
             // Answers of this connection do not come any more.
             self.session(at).reads = 0;
         }
@@ -117,7 +120,7 @@ impl Brain {
         it.reads -= 1;
         if it.is_primary && it.reads == 0 {
             // A switch that has started anew has no entries.
-            self.watcher.ready(at, held.is_empty() && self.has_started, held, now);
+            self.watcher.on_ready(at, held.is_empty() && self.has_started, held, now);
         }
     }
 
@@ -136,18 +139,18 @@ impl Brain {
         let Some(rollout) = self.rollout.as_mut().filter(|it| it.held.contains_key(&at)) else { return };
         rollout.awaited.remove(&at);
         let Some(ranked) = &mut rollout.ranked else {
-            rollout.failed.insert(at, Report::NotRead);
+            rollout.failed.insert(at, SwitchOutcome::ReadFailed);
             return;
         };
-        rollout.failed.insert(at, Report::NotWritten);
-        ranked.give_up(&at);
+        rollout.failed.insert(at, SwitchOutcome::WriteFailed);
+        ranked.abandon(&at);
         if !rollout.condition.avoided.contains(&at) {
-            rollout.stopped.extend(ranked.stop());
+            rollout.stopped.extend(ranked.take_unfinished());
         }
     }
 
     /// Returns the failures that the present rollout takes into account.
-    pub fn condition(&self) -> Option<&Condition> {
+    pub fn condition(&self) -> Option<&FabricCondition> {
         self.rollout.as_ref().map(|it| &it.condition)
     }
 
@@ -167,8 +170,8 @@ impl Brain {
     fn begin(&mut self, begun: watch::Rollout) -> Vec<(SwitchIx, Order)> {
         self.rollouts += 1;
         self.has_started = true;
-        let aim = begun.aim.next(&self.fabric, &self.p4info, begun.condition.clone()).ok();
-        let held: BTreeMap<SwitchIx, Option<Held>> = begun.members.into_iter().collect();
+        let aim = begun.aim.for_condition(&self.fabric, &self.p4info, begun.condition.clone()).ok();
+        let held: BTreeMap<SwitchIx, Option<ActualState>> = begun.members.into_iter().collect();
         let awaited: BTreeSet<SwitchIx> =
             held.iter().filter(|(_, held)| held.is_none()).map(|(at, _)| *at).collect();
         let (number, now) = (self.rollouts, aim.clone().unwrap_or(begun.aim));
@@ -186,12 +189,12 @@ impl Brain {
             let goal = |at: &SwitchIx| &rollout.now.goals[&topology.switch(*at).name];
             let Some(ranked) = &mut rollout.ranked else {
                 let read = rollout.held.iter().filter(|(at, _)| !rollout.failed.contains_key(at));
-                let differs = |(at, held): (&SwitchIx, &Option<Held>)| {
-                    Some((*at, difference(goal(at), held.as_ref()?, &self.p4info)))
+                let differs = |(at, held): (&SwitchIx, &Option<ActualState>)| {
+                    Some((*at, diff(goal(at), held.as_ref()?, &self.p4info)))
                 };
-                let mut ranked = Ranked::new(read.filter_map(differs));
+                let mut ranked = RankedUpdates::new(read.filter_map(differs));
                 if rollout.failed.keys().any(|at| !rollout.condition.avoided.contains(at)) {
-                    rollout.stopped = ranked.stop();
+                    rollout.stopped = ranked.take_unfinished();
                 }
                 rollout.ranked = Some(ranked);
                 continue;
@@ -201,13 +204,14 @@ impl Brain {
                 let number = rollout.number;
                 return due.into_iter().map(|(at, updates)| (at, Order::Write(number, updates))).collect();
             }
-            let holds = |at: &SwitchIx| Arc::new(goal(at).wanted().map(|it| it.entity.clone()).collect());
+            let holds = |at: &SwitchIx| Arc::new(goal(at).entities().map(|it| it.entity.clone()).collect());
             let report = |at: &SwitchIx| match rollout.failed.get(at) {
                 Some(failed) => failed.clone(),
-                None if rollout.stopped.contains(at) => Report::Stopped,
-                None => Report::Holds(holds(at)),
+                None if rollout.stopped.contains(at) => SwitchOutcome::Stopped,
+                None => SwitchOutcome::InSync(holds(at)),
             };
-            let reports: Vec<(SwitchIx, Report)> = rollout.held.keys().map(|at| (*at, report(at))).collect();
+            let reports: Vec<(SwitchIx, SwitchOutcome)> =
+                rollout.held.keys().map(|at| (*at, report(at))).collect();
             let aim = rollout.aim.take();
             self.rollout = None;
             self.watcher.end(aim, reports, now);

@@ -11,12 +11,12 @@ use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 use std::sync::{Arc, LazyLock};
 use weir_controller::hash::PathHash;
-use weir_controller::path::Lost;
+use weir_controller::path::PathError;
 use weir_controller::plan::{Bmv2, decode};
-use weir_controller::routes::{Method, Routes, routes};
+use weir_controller::routes::{Routes, RoutingMethod, routes};
 use weir_controller::topology::{HostIx, LinkIx, Node, SwitchIx, Topology, build};
 use weir_controller::verify;
-use weir_controller::watch::{Loss, Probe};
+use weir_controller::watch::{ControlLoss, LinkProbe};
 use weir_switch::control::Control;
 use weir_switch::program::Program;
 use weir_switch::{Switch, SwitchConfig};
@@ -53,7 +53,7 @@ enum Message {
     Read(Option<u64>),
     Write(u64, Vec<Update>),
     Echo(u64),
-    Probe(u16, Probe),
+    Probe(u16, LinkProbe),
     Standing(bool),
     Held(Option<u64>, Vec<Entity>),
     Written(u64, bool),
@@ -132,7 +132,7 @@ impl World {
             (Program::from_json(JSON).unwrap(), Arc::new(Index::from_text(P4INFO).unwrap()))
         });
         let (program, index) = PROGRAM.clone();
-        let base = routes(&topology, Method::Auto).unwrap();
+        let base = routes(&topology, RoutingMethod::Auto).unwrap();
         let devices = topology.switches.iter().map(|_| device(&program, &index)).collect();
         let connections = vec![[Connection::default(); 2]; topology.switches.len()];
         let mut world = World {
@@ -250,7 +250,7 @@ impl World {
         }
         self.elect(at);
         if let Some(brain) = &mut self.brains[who] {
-            brain.lost(at, Loss::Silent);
+            brain.lost(at, ControlLoss::Unreachable);
             let again = self.soon(300);
             self.schedule(again, Event::Connect { who, at });
         }
@@ -378,7 +378,7 @@ impl World {
             return;
         }
         if !self.devices[at.0 as usize].is_running {
-            brain.lost(at, Loss::Refused);
+            brain.lost(at, ControlLoss::ConnectionRefused);
             let again = self.soon(300);
             return self.schedule(again, Event::Connect { who, at });
         }
@@ -418,7 +418,7 @@ impl World {
     }
 
     /// A probe goes over its link, and from the switch at the other end to its primary.
-    fn carry(&mut self, who: usize, at: SwitchIx, port: u16, probe: &Probe) {
+    fn carry(&mut self, who: usize, at: SwitchIx, port: u16, probe: &LinkProbe) {
         let link = self.topology.link(LinkIx(probe.link));
         let to = if probe.forward { link.b } else { link.a };
         let Node::Switch(other) = to.node else { panic!("a probe to a host, from port {port}") };
@@ -452,9 +452,9 @@ impl World {
             }
             Message::Held(reason, held) => brain.read(at, reason, held, now),
             Message::Written(rollout, is_taken) => brain.written(at, rollout, is_taken),
-            Message::Answer(round) => brain.watcher.answered(at, round, now),
+            Message::Answer(round) => brain.watcher.on_echo(at, round, now),
             Message::Returned(port, frame) => {
-                brain.watcher.received(at, port, &frame);
+                brain.watcher.on_packet_in(at, port, &frame);
             }
             _ => {}
         }
@@ -499,18 +499,18 @@ impl World {
         self.looks += 1;
         let condition = self.brains[who].as_ref().and_then(|it| it.condition().cloned()).unwrap_or_default();
         let mut loops = false;
-        let known = self.topology.without(&condition.down);
-        let (routes, left) = (self.routes(), self.topology.without(&self.cut));
+        let known = self.topology.without_links(&condition.down);
+        let (routes, left) = (self.routes(), self.topology.without_links(&self.cut));
         for (a, b) in
             left.host_ixs().flat_map(|a| left.host_ixs().map(move |b| (a, b))).filter(|(a, b)| a != b)
         {
             for hash in (1..5).map(|n| PathHash(0x9e37_79b1_u32.wrapping_mul(n))) {
                 match routes.path(&left, a, b, hash) {
                     Err(lost) if !self.may_lose => panic!("seed {}, {}: {lost}", self.seed, self.now),
-                    Err(Lost::Loop(_)) if self.has_loop || needs(&known, b, &condition.avoided) => {
+                    Err(PathError::Loop(_)) if self.has_loop || needs(&known, b, &condition.avoided) => {
                         loops = true
                     }
-                    Err(Lost::Loop(at)) => panic!("seed {}, {}: a loop at {at}", self.seed, self.now),
+                    Err(PathError::Loop(at)) => panic!("seed {}, {}: a loop at {at}", self.seed, self.now),
                     _ => {}
                 }
             }
@@ -521,7 +521,7 @@ impl World {
 
     /// Every pair that has a path is connected, symmetrically.
     pub fn assert_whole(&self) {
-        let proof = verify(&self.topology.without(&self.cut), &self.routes());
+        let proof = verify(&self.topology.without_links(&self.cut), &self.routes());
         assert!(proof.is_ok(), "seed {}, {}, {} links cut: {proof:?}", self.seed, self.now, self.cut.len());
     }
 }

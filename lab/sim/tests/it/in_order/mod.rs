@@ -17,7 +17,7 @@ fn deflected_messages_stay_in_order() {
             let seen = run(topology, scheme, 1);
             assert_eq!(seen.faults(), Vec::<String>::new(), "{name} {scheme}");
             assert!(seen.packets > 5_000, "{name} {scheme}: {seen:?}");
-            assert!(seen.deflections > 100 && seen.most > 1, "{name} {scheme}: {seen:?}");
+            assert!(seen.deflections > 100 && seen.max > 1, "{name} {scheme}: {seen:?}");
         }
     }
 }
@@ -29,7 +29,7 @@ fn messages_stay_in_order_when_every_packet_is_deflected() {
     for (name, topology) in FABRICS {
         let seen = run(topology, scheme, 2);
         assert_eq!(seen.faults(), Vec::<String>::new(), "{name}");
-        assert!(seen.most == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
+        assert!(seen.max == 8 && seen.deflections > 1_000, "{name}: {seen:?}");
     }
 }
 
@@ -57,6 +57,6 @@ fn messages_stay_in_order_when_receivers_ports_are_congested() {
 #[test]
 fn without_tokens_nothing_is_deflected() {
     let seen = run(FABRICS[0].1, "{scheme: iofd, set: {tokens: 0}}", 1);
-    assert_eq!((seen.deflections, seen.most), (0, 0));
+    assert_eq!((seen.deflections, seen.max), (0, 0));
     assert_eq!(seen.faults(), Vec::<String>::new());
 }

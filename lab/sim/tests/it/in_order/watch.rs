@@ -5,11 +5,11 @@ use weir_controller::routes::routes;
 use weir_controller::topology::SwitchIx;
 use weir_experiment::Experiment;
 use weir_host::{FlowSpec, HostEvent};
-use weir_sim::assemble::Blueprint;
-use weir_sim::events::Key;
+use weir_sim::counters;
+use weir_sim::events::EventKey;
+use weir_sim::fabric_builder::FabricBuilder;
+use weir_sim::messages::{HostCommand, HostReport, HostReportKind, StartFlow};
 use weir_sim::network::View;
-use weir_sim::news::{Command, News, Report, Start};
-use weir_sim::tally;
 use weir_switch::Switch;
 use weir_switch::program::Engine;
 use weir_units::Time;
@@ -37,7 +37,7 @@ pub struct Seen {
     /// Entries in use at the end.
     pub left: u64,
     /// The most entries that one switch had in use.
-    pub most: u64,
+    pub max: u64,
     /// Drops by reason, at switches and at hosts: `ttl_expired` is one that went in circles, `host_not_for_us` one
     /// that came to the wrong host.
     pub drops: BTreeMap<String, u64>,
@@ -60,7 +60,7 @@ fn table(switch: &Switch) -> Table {
 /// Runs the first scheme of an experiment until all its messages are there, or its duration is over.
 pub fn watch(experiment: &Experiment) -> Seen {
     let routes = routes(&experiment.topology, experiment.spec.routing).expect("routes");
-    let network = Blueprint::new(experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = FabricBuilder::new(experiment, &experiment.schemes[0], &routes, Engine::default())
         .and_then(|it| it.build())
         .expect("a fabric");
     let mut tables = vec![Table::default(); experiment.topology.switches.len()];
@@ -73,26 +73,27 @@ pub fn watch(experiment: &Experiment) -> Seen {
         let message = &mut messages[flow.from.0 as usize];
         let spec = FlowSpec {
             peer: peer.ip,
-            peer_mac: peer.mac,
+            next_hop_mac: peer.mac,
             entropy_port: flow.entropy_port,
             size: flow.size,
             message: *message,
         };
         *message += 1;
-        let start = Start { record, spec, announces: None, stops: false, first: false };
-        network.plan(&Key::start_of(flow.start), flow.from, Command::Start(Box::new(start)));
+        let start = StartFlow { flow_index: record, spec, announces: None, stops: false, first: false };
+        network.plan(&EventKey::first_at(flow.start), flow.from, HostCommand::Start(Box::new(start)));
     }
     let mut open = seen.messages;
     while open > 0 {
-        let Some(at) = network.step_once(experiment.spec.duration) else { break };
-        let finished = |report: &Report| matches!(report.news, News::Host(HostEvent::FlowFinished { .. }));
+        let Some(at) = network.step(experiment.spec.duration) else { break };
+        let finished =
+            |report: &HostReport| matches!(report.news, HostReportKind::Host(HostEvent::FlowFinished { .. }));
         open -= network.take_reports().iter().filter(|report| finished(report)).count();
         if let Some(ix @ SwitchIx(at)) = at {
             let after = network.with_switch(ix, table);
             let before = std::mem::replace(&mut tables[at as usize], after);
             let taken = |(old, new): (&(u64, u64), &(u64, u64))| old.0 != 0 && new.0 != 0 && old != new;
             seen.overwritten += before.iter().zip(&after).filter(|&pair| taken(pair)).count() as u64;
-            seen.most = seen.most.max(in_use(&after));
+            seen.max = seen.max.max(in_use(&after));
         }
     }
     seen.unfinished = open;
@@ -105,12 +106,12 @@ fn in_use(table: &Table) -> u64 {
 }
 
 fn sum_up(network: &View<'_>, seen: &mut Seen) {
-    let counts = tally::count(network);
+    let counts = counters::collect_counts(network);
     seen.deflections = counts.deflections;
     seen.retransmits = counts.retransmits;
     seen.drops = counts.drops;
     seen.left = network.switches().map(|it| in_use(&table(&it.switch))).sum();
-    for nic in network.nics() {
+    for nic in network.hosts() {
         let stats = nic.host.stats();
         seen.packets += stats.data_received;
         seen.reordered += stats.out_of_order + stats.duplicates;

@@ -1,0 +1,156 @@
+//! Small counters of one flow: paths, round-trip times, a range.
+
+use super::results::{PathResult, RangeResult, RttResult};
+use weir_units::Time;
+
+/// Paths a flow is listed with. A flow has one path, two after a link failed; the bound is for
+/// packets from those who make path ids up.
+const MAX_PATHS: usize = 16;
+
+/// Numbers of packets by path. At most [`MAX_PATHS`] paths are counted.
+#[derive(Clone, Debug, Default)]
+pub(super) struct PathCounts(Vec<PathResult>);
+
+impl PathCounts {
+    pub fn add(&mut self, path_id: u16) {
+        if let Some(path) = self.0.iter_mut().find(|path| path.path_id == path_id) {
+            path.packets += 1;
+        } else if self.0.len() < MAX_PATHS {
+            self.0.push(PathResult { path_id, packets: 1 });
+        }
+    }
+    pub fn result(&self) -> Vec<PathResult> {
+        self.0.clone()
+    }
+}
+
+/// Least, greatest and last of a number.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct MinMaxLast(Option<RangeResult>);
+
+impl MinMaxLast {
+    pub fn add(&mut self, value: u16) {
+        let seen = self.0.get_or_insert(RangeResult { min: value, max: value, last: value });
+        *seen = RangeResult { min: seen.min.min(value), max: seen.max.max(value), last: value };
+    }
+    pub fn last(&self) -> u16 {
+        self.0.map_or(0, |seen| seen.last)
+    }
+    pub fn result(&self) -> Option<RangeResult> {
+        self.0
+    }
+}
+
+/// Sixteen classes for each doubling: an upper edge is at most 1/16 above what is in the class.
+const SUB_BIN_BITS: u32 = 4;
+/// Classes up to 2^32 ns, the range of the header's stamp.
+const BIN_COUNT: usize = (32 - SUB_BIN_BITS as usize + 1) << SUB_BIN_BITS;
+
+/// Round-trip times in a histogram.
+#[derive(Clone, Debug, Default)]
+pub(super) struct RttHistogram {
+    count: u64,
+    total_ns: u64,
+    min_ns: u32,
+    max_ns: u32,
+    last_ns: u32,
+    classes: Vec<u32>,
+}
+
+fn bin_of(ns: u32) -> usize {
+    let doublings = ns.max(1).ilog2().saturating_sub(SUB_BIN_BITS);
+    ((doublings << SUB_BIN_BITS) + (ns >> doublings)) as usize
+}
+
+/// Returns the largest value in a class.
+fn bin_upper_edge(class: usize) -> u64 {
+    let doublings = (class >> SUB_BIN_BITS).saturating_sub(1);
+    let low = (class - (doublings << SUB_BIN_BITS)) as u64;
+    ((low + 1) << doublings) - 1
+}
+
+impl RttHistogram {
+    pub fn add(&mut self, ns: u32) {
+        if self.count == 0 {
+            self.classes = vec![0; BIN_COUNT];
+            self.min_ns = ns;
+        }
+        self.count += 1;
+        self.total_ns += u64::from(ns);
+        self.min_ns = self.min_ns.min(ns);
+        self.max_ns = self.max_ns.max(ns);
+        self.last_ns = ns;
+        if let Some(class) = self.classes.get_mut(bin_of(ns)) {
+            *class = class.saturating_add(1);
+        }
+    }
+    pub fn last(&self) -> Time {
+        Time::from_ns(u64::from(self.last_ns))
+    }
+    /// Returns the class up to which `share` of the values lie.
+    fn percentile(&self, share: f64) -> u64 {
+        let wanted = (self.count as f64 * share).ceil() as u64;
+        let mut seen = 0;
+        for (class, &count) in self.classes.iter().enumerate() {
+            seen += u64::from(count);
+            if seen >= wanted {
+                return bin_upper_edge(class).min(u64::from(self.max_ns));
+            }
+        }
+        u64::from(self.max_ns)
+    }
+    pub fn result(&self) -> Option<RttResult> {
+        (self.count > 0).then(|| RttResult {
+            count: self.count,
+            min_ns: self.min_ns.into(),
+            mean_ns: self.total_ns / self.count,
+            p50_ns: self.percentile(0.5),
+            p99_ns: self.percentile(0.99),
+            max_ns: self.max_ns.into(),
+        })
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn percentiles_are_upper_edges() {
+        let mut rtts = RttHistogram::default();
+        assert!(rtts.result().is_none());
+        for us in 1..=100 {
+            rtts.add(us * 1_000);
+        }
+        let result = rtts.result().unwrap();
+        assert_eq!(
+            (result.count, result.min_ns, result.mean_ns, result.max_ns),
+            (100, 1_000, 50_500, 100_000)
+        );
+        assert!((50_000..53_200).contains(&result.p50_ns), "{result:?}");
+        assert!((99_000..=100_000).contains(&result.p99_ns), "{result:?}");
+    }
+
+    #[test]
+    fn made_up_paths_take_no_memory() {
+        let mut paths = PathCounts::default();
+        for id in 0..4_096 {
+            paths.add(id);
+            paths.add(7);
+        }
+        assert_eq!(paths.result().len(), MAX_PATHS);
+        assert!(paths.result().contains(&PathResult { path_id: 7, packets: 4_097 }));
+    }
+
+    proptest! {
+        #[test]
+        fn classes_hold_their_values(ns: u32) {
+            let class = bin_of(ns);
+            prop_assert!(class < BIN_COUNT);
+            prop_assert!(bin_upper_edge(class) >= u64::from(ns));
+            prop_assert!(class == 0 || bin_upper_edge(class - 1) < u64::from(ns));
+            prop_assert!(bin_upper_edge(class) <= u64::from(ns) + u64::from(ns) / 16);
+        }
+    }
+}

@@ -1,0 +1,163 @@
+//! Describes what a P4 program offers for congestion control, and the objects by which it declares this.
+
+use std::fmt;
+
+/// A set of services that switches offer to schemes.
+///
+/// A program declares each of them by an object in its P4Info, see [`Capability::declaration`]. A scheme works with every
+/// program that has the abilities which [`Needs::abilities`](crate::scheme::Needs::abilities) lists.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
+pub struct Capabilities(u16);
+
+/// One service that switches offer to schemes.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
+#[repr(u8)]
+pub enum Capability {
+    /// Sets ECN CE by thresholds on the queue (RFC 3168).
+    Marks,
+    /// Appends INT records to DATA and PROBE packets that ask for them (HPCC §3.1).
+    DataRecords,
+    /// Appends INT records to ACKs (FNCC §3.2.1).
+    AckRecords,
+    /// Appends records with ids of switch and port, and with the time in the queue on demand (HPCC++).
+    LinkRecords,
+    /// Appends records with the share and the bytes sent of the packet's own queue (HPCC++ draft §9.4).
+    QueueRecords,
+    /// Appends records only where the port is congested, on demand (HPCC++ draft §6).
+    CongestionRecords,
+    /// Deflects packets of short messages from congested ports (Dart's IOFD).
+    Deflection,
+    /// Computes RoCC's fair rate for each port.
+    RoccRates,
+    /// Computes RCP's fair rate for each port.
+    RcpRates,
+    /// Limits the rate of ExpressPass's credits.
+    Credits,
+}
+
+/// The object by which a program declares an ability.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Declaration {
+    /// A table, found by its name or alias.
+    Table(&'static str),
+    /// A word in the annotation [`TELEMETRY_ANNOTATION`] of the package.
+    Telemetry(&'static str),
+}
+
+/// The annotation on `main` whose words say which packets gather INT records: `@weir_telemetry("data, acks")`.
+pub const TELEMETRY_ANNOTATION: &str = "weir_telemetry";
+
+impl Capability {
+    /// Every ability.
+    pub const ALL: [Capability; 10] = [
+        Capability::Marks,
+        Capability::DataRecords,
+        Capability::AckRecords,
+        Capability::LinkRecords,
+        Capability::QueueRecords,
+        Capability::CongestionRecords,
+        Capability::Deflection,
+        Capability::RoccRates,
+        Capability::RcpRates,
+        Capability::Credits,
+    ];
+
+    /// Returns the object by which a program declares the ability.
+    pub const fn declaration(self) -> Declaration {
+        match self {
+            Capability::Marks => Declaration::Table("port_profile"),
+            Capability::DataRecords => Declaration::Telemetry("data"),
+            Capability::AckRecords => Declaration::Telemetry("acks"),
+            Capability::LinkRecords => Declaration::Telemetry("links"),
+            Capability::QueueRecords => Declaration::Table("queue_share"),
+            Capability::CongestionRecords => Declaration::Table("int_threshold"),
+            Capability::Deflection => Declaration::Table("deflection"),
+            Capability::RoccRates => Declaration::Table("rocc_port"),
+            Capability::RcpRates => Declaration::Table("rcp_port"),
+            Capability::Credits => Declaration::Table("credit_port"),
+        }
+    }
+
+    const fn description(self) -> &'static str {
+        match self {
+            Capability::Marks => "ECN marks",
+            Capability::DataRecords => "INT records on DATA packets",
+            Capability::AckRecords => "INT records on ACKs",
+            Capability::LinkRecords => "INT records with switch and port ids",
+            Capability::QueueRecords => "INT records of queues served by weight",
+            Capability::CongestionRecords => "INT records upon congestion",
+            Capability::Deflection => "deflection",
+            Capability::RoccRates => "RoCC's fair rates",
+            Capability::RcpRates => "RCP's fair rates",
+            Capability::Credits => "a limit on the rate of credits",
+        }
+    }
+
+    const fn bit(self) -> u16 {
+        1 << self as u8
+    }
+}
+
+impl fmt::Display for Capability {
+    /// Writes what it is and the object that declares it.
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        match self.declaration() {
+            Declaration::Table(table) => write!(f, "{} (table \"{table}\")", self.description()),
+            Declaration::Telemetry(word) => {
+                write!(f, "{} (annotation @{TELEMETRY_ANNOTATION}(\"{word}\") of main)", self.description())
+            }
+        }
+    }
+}
+
+impl Capabilities {
+    /// No abilities.
+    pub const NONE: Capabilities = Capabilities(0);
+
+    /// Returns the set of the given abilities.
+    pub const fn of(abilities: &[Capability]) -> Capabilities {
+        let (mut set, mut i) = (0, 0);
+        while i < abilities.len() {
+            set |= abilities[i].bit();
+            i += 1;
+        }
+        Capabilities(set)
+    }
+
+    /// Returns the set with one ability more.
+    #[must_use]
+    pub const fn with(self, ability: Capability) -> Capabilities {
+        Capabilities(self.0 | ability.bit())
+    }
+
+    /// Returns whether the set has all of `needed`.
+    pub const fn contains(self, needed: Capabilities) -> bool {
+        self.0 & needed.0 == needed.0
+    }
+
+    /// Returns those of `needed` that the set lacks.
+    #[must_use]
+    pub const fn missing(self, needed: Capabilities) -> Capabilities {
+        Capabilities(needed.0 & !self.0)
+    }
+
+    /// Returns the abilities in the order of [`Capability::ALL`].
+    pub fn iter(self) -> impl Iterator<Item = Capability> {
+        Capability::ALL.into_iter().filter(move |ability| self.0 & ability.bit() != 0)
+    }
+}
+
+impl FromIterator<Capability> for Capabilities {
+    fn from_iter<I: IntoIterator<Item = Capability>>(abilities: I) -> Capabilities {
+        abilities.into_iter().fold(Capabilities::NONE, Capabilities::with)
+    }
+}
+
+impl fmt::Display for Capabilities {
+    fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
+        for (i, ability) in self.iter().enumerate() {
+            write!(f, "{}{ability}", if i == 0 { "" } else { ", " })?;
+        }
+        Ok(())
+    }
+}

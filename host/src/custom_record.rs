@@ -1,0 +1,160 @@
+//! Telemetry records that a P4 program defines by itself, and how a scheme reads their fields.
+//!
+//! Weir's records have the 64 bits of the papers ([`IntRecord`](crate::wire::IntRecord)). A program may write others: a
+//! header type of 4 to 64 bytes, which it shows in its P4Info as `@controller_header("weir_record")`. Switches put
+//! records in front of each other and count them in the Weir header, receivers return them, and a scheme that names
+//! the fields in [`Needs::own_record`](crate::scheme::Needs::own_record) reads them from
+//! [`Telemetry::records`](crate::telemetry::Telemetry::records).
+
+use crate::wire::RecordFormat;
+use thiserror::Error;
+
+/// Name in P4Info of the header type that a program's own records have.
+pub const RECORD_HEADER: &str = "weir_record";
+/// Fields of a record that a scheme can read, at most.
+pub const MAX_FIELDS: usize = 8;
+
+/// A field of a record: an unsigned integer of at most 64 bits, big-endian.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordField {
+    /// Bits in front of it.
+    offset: u16,
+    /// Bits that it has.
+    width: u8,
+}
+
+impl RecordField {
+    /// Returns the field's value in a record; 0 of a record that is too short.
+    pub fn read(self, record: &[u8]) -> u64 {
+        let (first, end) = (usize::from(self.offset), usize::from(self.offset) + usize::from(self.width));
+        let Some(bytes) = record.get(first / 8..end.div_ceil(8)) else { return 0 };
+        let value = bytes.iter().fold(0u128, |value, &byte| value << 8 | u128::from(byte));
+        let value = value >> (end.div_ceil(8) * 8 - end);
+        (value & ((1u128 << self.width) - 1)) as u64
+    }
+}
+
+/// The fields that a scheme reads, in the order in which it names them.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub struct RecordFields([RecordField; MAX_FIELDS]);
+
+impl RecordFields {
+    /// Returns a field by its place in [`Needs::own_record`](crate::scheme::Needs::own_record); for a place behind the
+    /// last one a field that is always 0.
+    pub fn get(&self, place: usize) -> RecordField {
+        self.0.get(place).copied().unwrap_or_default()
+    }
+}
+
+/// The layout of a program's own records: names and widths of the fields, as its P4Info lists them.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub struct RecordLayout {
+    fields: Vec<(String, RecordField)>,
+    format: RecordFormat,
+}
+
+/// A reason why a header type cannot be a telemetry record.
+#[derive(Clone, Debug, PartialEq, Eq, Error)]
+pub enum RecordError {
+    /// Its length does not suit.
+    #[error("{RECORD_HEADER} has {bits} bits; a telemetry record has 4 to 64 bytes, in units of 4")]
+    Length {
+        /// Bits of all its fields.
+        bits: u32,
+    },
+    /// A field is too wide.
+    #[error("the field \"{name}\" of {RECORD_HEADER} has {width} bits; fields have 1 to 64")]
+    Width {
+        /// Its name.
+        name: String,
+        /// Its bits.
+        width: u32,
+    },
+}
+
+impl RecordLayout {
+    /// Returns the layout of a header with these fields, first to last, each with its width in bits.
+    ///
+    /// # Errors
+    ///
+    /// If the record has other than 4, 8, ... 64 bytes, or a field other than 1 to 64 bits.
+    pub fn new<'a>(fields: impl IntoIterator<Item = (&'a str, u32)>) -> Result<RecordLayout, RecordError> {
+        let (mut bits, mut placed) = (0u32, Vec::new());
+        for (name, width) in fields {
+            let narrow = u8::try_from(width).ok().filter(|width| (1..=64).contains(width));
+            let too_wide = || RecordError::Width { name: name.to_owned(), width };
+            let field = RecordField {
+                offset: u16::try_from(bits).map_err(|_| RecordError::Length { bits })?,
+                width: narrow.ok_or_else(too_wide)?,
+            };
+            placed.push((name.to_owned(), field));
+            bits = bits.saturating_add(width);
+        }
+        let whole = bits.is_multiple_of(8).then_some(bits as usize / 8);
+        let format = whole.and_then(RecordFormat::custom).ok_or(RecordError::Length { bits })?;
+        Ok(RecordLayout { fields: placed, format })
+    }
+
+    /// Returns the format that packets with such records state.
+    pub fn format(&self) -> RecordFormat {
+        self.format
+    }
+
+    /// Returns the names of the fields, first to last.
+    pub fn names(&self) -> impl Iterator<Item = &str> {
+        self.fields.iter().map(|(name, _)| name.as_str())
+    }
+
+    /// Returns the field of this name.
+    pub fn field(&self, name: &str) -> Option<RecordField> {
+        self.fields.iter().find(|(it, _)| it == name).map(|&(_, field)| field)
+    }
+
+    /// Returns the named fields, of those that exist.
+    pub(crate) fn fields(&self, names: &[&str]) -> RecordFields {
+        let mut fields = RecordFields::default();
+        for (place, name) in fields.0.iter_mut().zip(names) {
+            *place = self.field(name).unwrap_or_default();
+        }
+        fields
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use proptest::prelude::*;
+
+    #[test]
+    fn fields_are_read_where_the_header_has_them() {
+        let layout = RecordLayout::new([("wait", 32), ("port", 9), ("pad", 23)]).unwrap();
+        let record = [0, 0, 0x12, 0x34, 0x80, 0x80, 0, 1];
+        let read = |name: &str| layout.field(name).unwrap().read(&record);
+        assert_eq!((read("wait"), read("port"), read("pad")), (0x1234, 0x101, 1));
+        assert_eq!(layout.field("depth"), None);
+        assert_eq!(layout.format().record_len(), 8);
+        assert_eq!(layout.field("pad").unwrap().read(&record[..7]), 0, "a record that is cut short");
+    }
+
+    #[test]
+    fn records_have_whole_words_and_fields_at_most_64_bits() {
+        let says = |fields: &[(&'static str, u32)]| {
+            RecordLayout::new(fields.iter().copied()).unwrap_err().to_string()
+        };
+        assert!(says(&[("wait", 24)]).contains("has 24 bits"));
+        assert!(says(&[("wait", 128)]).contains("\"wait\""));
+        assert!(says(&[("none", 0)]).contains("\"none\""));
+        assert!(says(&[]).contains("has 0 bits"));
+        assert!(says(&[("wait", 64); 9]).contains("has 576 bits"));
+    }
+
+    proptest! {
+        #[test]
+        fn a_field_is_its_bits(words: [u64; 2], offset in 0u16..64, width in 1u8..=64) {
+            let record: Vec<u8> = words.iter().flat_map(|word| word.to_be_bytes()).collect();
+            let all = u128::from(words[0]) << 64 | u128::from(words[1]);
+            let expected = all << offset >> (128 - u32::from(width));
+            prop_assert_eq!(u128::from(RecordField { offset, width }.read(&record)), expected);
+        }
+    }
+}

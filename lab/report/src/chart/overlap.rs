@@ -1,0 +1,115 @@
+//! Lines that lie on each other, which would hide all but one of them.
+
+use super::{Axis, Chart, Line};
+
+/// Share of an axis below which two points are one.
+const OVERLAP_TOLERANCE: f64 = 0.004;
+/// Length of a piece of one colour in CSS pixels.
+const DASH_LENGTH: usize = 9;
+
+impl Chart {
+    /// Returns the lines that coincide all along, by index: groups of two or more.
+    pub(super) fn overlapping_lines(&self) -> Vec<Vec<usize>> {
+        let mut groups: Vec<Vec<usize>> = Vec::new();
+        for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
+            match groups.iter_mut().find(|group| self.coincide(&self.lines[group[0]], line)) {
+                Some(group) => group.push(index),
+                None => groups.push(vec![index]),
+            }
+        }
+        groups.retain(|group| group.len() > 1);
+        groups
+    }
+
+    fn coincide(&self, one: &Line, other: &Line) -> bool {
+        let near =
+            |axis: &Axis, a: f64, b: f64| a == b || (axis.place(a) - axis.place(b)).abs() < OVERLAP_TOLERANCE;
+        one.points.len() == other.points.len()
+            && one
+                .points
+                .iter()
+                .zip(&other.points)
+                .all(|(a, b)| near(&self.x, a.0, b.0) && near(&self.y, a.1, b.1))
+    }
+
+    /// Returns a sentence on the lines that coincide; `None` if none do.
+    pub fn coincidence(&self) -> Option<String> {
+        let names = |group: &Vec<usize>| {
+            let names: Vec<&str> = group.iter().map(|&index| self.lines[index].name.as_str()).collect();
+            let points = |index: &usize| &self.lines[*index].points;
+            let relation = if group.windows(2).all(|pair| points(&pair[0]) == points(&pair[1])) {
+                "coincide"
+            } else {
+                "cannot be told apart at this scale"
+            };
+            match names.split_last() {
+                Some((last, before)) => format!("{} and {last} {relation}.", before.join(", ")),
+                None => String::new(),
+            }
+        };
+        let sentences: Vec<String> = self.overlapping_lines().iter().map(names).collect();
+        (!sentences.is_empty()).then(|| sentences.join(" "))
+    }
+
+    /// For each line its place among those it coincides with and their number: `(0, 1)` for a line by itself.
+    pub(super) fn shares(&self) -> Vec<(usize, usize)> {
+        let mut shares = vec![(0, 1); self.lines.len()];
+        for group in self.overlapping_lines() {
+            for (place, &index) in group.iter().enumerate() {
+                shares[index] = (place, group.len());
+            }
+        }
+        shares
+    }
+}
+
+/// `stroke-dasharray` and `stroke-dashoffset` of a line that shares its place with others: pieces in turn.
+pub(super) fn pieces((place, of): (usize, usize)) -> (String, String) {
+    (format!("{DASH_LENGTH} {}", DASH_LENGTH * (of - 1)), format!("-{}", DASH_LENGTH * place))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::super::{LegendPlacement, Size};
+    use super::*;
+
+    fn chart(ends: &[f64]) -> Chart {
+        let line = |(i, &end): (usize, &f64)| Line {
+            name: format!("scheme-{i}"),
+            colour: i,
+            dash: i,
+            points: vec![(0.0, 1.0), (10.0, end)],
+            ..Line::default()
+        };
+        Chart {
+            alt: String::new(),
+            x: Axis::exactly("x", 0.0, 10.0),
+            y: Axis::exactly("y", 0.0, 10.0),
+            lines: ends.iter().enumerate().map(line).collect(),
+            marks: Vec::new(),
+            names: LegendPlacement::Legend,
+        }
+    }
+
+    #[test]
+    fn lines_that_coincide_are_named_and_all_seen() {
+        let chart = chart(&[5.0, 7.0, 5.0, 5.0]);
+        assert_eq!(chart.coincidence().unwrap(), "scheme-0, scheme-2 and scheme-3 coincide.");
+        assert_eq!(chart.shares(), [(0, 3), (0, 1), (1, 3), (2, 3)]);
+        let file = chart.svg_file(Size::Wide);
+        for offset in ["-0", "-9", "-18"] {
+            assert!(
+                file.contains(&format!("stroke-dasharray=\"9 18\" stroke-dashoffset=\"{offset}\"")),
+                "{file}"
+            );
+        }
+        assert!(file.contains("coincide."));
+    }
+
+    #[test]
+    fn lines_that_part_once_do_not_coincide() {
+        assert_eq!(chart(&[5.0, 7.0]).coincidence(), None);
+        let almost = chart(&[5.0, 5.01]).coincidence().unwrap();
+        assert_eq!(almost, "scheme-0 and scheme-1 cannot be told apart at this scale.");
+    }
+}

@@ -1,0 +1,254 @@
+//! Made-up results that look like real ones, for the tests of the report.
+
+use super::{PaperValue, RunDescription, TableSelection};
+use std::collections::BTreeMap;
+use weir_experiment::results::{
+    Fct, FctBucket, FlowRecord, PauseRecord, Percentiles, PortSeries, QueueSummary, RateSeries, Results,
+    SchemeSummary, SchemeTrace, Summary,
+};
+use weir_units::{Bandwidth, Bytes, Time};
+
+/// Returns what is told about the run of either sample.
+pub fn run() -> RunDescription {
+    let facts =
+        [("topology", "dumbbell, 3 switches, 3 hosts, 100Gbps and 1.5us a link"), ("duration", "1 ms")];
+    RunDescription {
+        name: "quickstart".into(),
+        about: Some("Two flows share a bottleneck; the second joins after 300 us.".into()),
+        facts: facts.map(|(a, b)| (a.into(), b.into())).into(),
+        yaml: "name: quickstart\nseed: 1\n".into(),
+        tables: TableSelection { flows: true, queues: true, rates: true, ..TableSelection::default() },
+        addresses: BTreeMap::new(),
+        charts: Vec::new(),
+        paper: vec![
+            PaperValue {
+                what: "peak queue at the first hop, fncc over hpcc".into(),
+                value: "0.625".into(),
+                source: "FNCC §5.4.2".into(),
+                ours: Some("fncc.queues.s1:3.peak_bytes / hpcc eta=0.95.queues.s1:3.peak_bytes".into()),
+                reason: Some("both flows send a window before they hear".into()),
+            },
+            PaperValue {
+                what: "first slowdown, fncc (us)".into(),
+                value: "300".into(),
+                source: "FNCC §5.1".into(),
+                ours: Some("fncc.first_slowdown_us".into()),
+                reason: None,
+            },
+        ],
+    }
+}
+
+/// Returns the choice of every table but the HPCC simulator's.
+pub fn all_tables() -> TableSelection {
+    TableSelection { flows: true, queues: true, rates: true, pauses: true, ..TableSelection::default() }
+}
+
+/// Two schemes, two flows, 1 ms.
+pub fn dumbbell() -> Results {
+    dumbbell_of(1000)
+}
+
+/// Returns the same with this number of samples.
+pub fn dumbbell_of(samples: u64) -> Results {
+    let schemes = [("fncc", 304.0, 120_000.0, 1.0), ("hpcc eta=0.95", 331.0, 180_000.0, 2.5)];
+    results(schemes.map(|(label, slows, peak, unrest)| {
+        let trace = dumbbell_trace(samples, slows, peak, unrest);
+        (label, dumbbell_summary(slows, peak), trace)
+    }))
+}
+
+fn dumbbell_summary(slows: f64, peak: f64) -> SchemeSummary {
+    let queue = |peak: f64| QueueSummary {
+        peak_bytes: peak as u64,
+        mean_bytes: peak / 9.0,
+        p99_bytes: (peak / 1.2) as u64,
+    };
+    let ports = ["s1:3", "s2:2", "s3:1"];
+    SchemeSummary {
+        queues: ports.into_iter().map(String::from).zip([peak, 3036.0, 1518.0].map(queue)).collect(),
+        utilisation: ports.into_iter().map(|p| (p.to_owned(), 0.958)).collect(),
+        first_slowdown_us: Some(slows),
+        jain: Some(0.99912),
+        ..SchemeSummary::default()
+    }
+}
+
+fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTrace {
+    let interval = Time::from_ms(1) / samples;
+    let us: Vec<f64> = (1..=samples).map(|i| (interval * i).as_us_f64()).collect();
+    let wave = |t: f64| unrest * ((t / 9.0).sin() + (t / 4.1).sin());
+    let queue = us.iter().map(|&t| match t {
+        t if t < 301.0 => 0,
+        t if t < slows + 12.0 => (peak * (t - 301.0) / (slows - 289.0)) as u64,
+        t => ((peak * (-(t - slows - 12.0) / 25.0).exp()) + 900.0 * (2.0 * unrest + wave(t))).max(0.0) as u64,
+    });
+    let rate = |joined: f64, alone: f64| -> Vec<Bandwidth> {
+        let gbps = us.iter().map(|&t| match t {
+            t if t < joined => 0.0,
+            t if t < slows => 100.0,
+            t => (47.5 + (alone - 47.5) * (-(t - slows) / 40.0).exp() + wave(t)).clamp(0.0, 100.0),
+        });
+        gbps.map(|g| Bandwidth::from_bps_f64(g * 1e9)).collect()
+    };
+    let flow = |flow: &str, start| FlowRecord {
+        from: flow[..2].into(),
+        to: flow[4..].into(),
+        ordinal: 1,
+        port: 50_000,
+        incast: false,
+        size: None,
+        start: Time::from_us(start),
+        fct: None,
+        ideal: None,
+        acked: Bytes::from_kb(6_000),
+        retransmits: 0,
+    };
+    let port = |name: &str, towards: &str, queue: Vec<u64>| PortSeries {
+        port: name.into(),
+        towards: towards.into(),
+        utilisation: us
+            .iter()
+            .map(|&t| if t < slows + 40.0 { 1.0 } else { 0.95 + 0.004 * wave(t) })
+            .collect(),
+        queue_bytes: queue,
+    };
+    let rates = [("h1->h3", 0.0, 70.0), ("h2->h3", 300.0, 30.0)].map(|(flow, joined, alone)| {
+        let rate = rate(joined, alone);
+        RateSeries { flow: flow.into(), goodput: rate.clone(), rate }
+    });
+    SchemeTrace {
+        packets: Vec::new(),
+        interval,
+        end: Time::from_ms(1),
+        // In the order of the topology, not of interest.
+        ports: vec![
+            port("s1:3", "s2", queue.collect()),
+            port(
+                "s2:2",
+                "s3",
+                us.iter().map(|&t| if (t as u64).is_multiple_of(3) { 3036 } else { 0 }).collect(),
+            ),
+        ],
+        rates: rates.into(),
+        pauses: vec![],
+        flows: vec![flow("h1->h3", 0), flow("h2->h3", 300)],
+    }
+}
+
+/// Three schemes under a workload of flows with sizes, with drops, pauses and marks; interrupted.
+pub fn workload() -> Results {
+    let mut results = results([("fncc", 1.0), ("hpcc", 1.3), ("dcqcn", 2.6)].map(|(label, factor)| {
+        let flows = workload_flows(factor);
+        (label, workload_summary(factor, &flows), workload_trace(factor, flows))
+    }));
+    results.summary.partial = true;
+    results
+}
+
+fn workload_flows(factor: f64) -> Vec<FlowRecord> {
+    (0..2000u64)
+        .map(|i| {
+            let size = Bytes::new(100 * (1 + i % 40).pow(3));
+            let ideal = Time::from_ns(12_240 + size.get() / 12);
+            let slow = 1.0 + factor * (((i * 7919) % 997) as f64 / 997.0).powi(6) * 8.0;
+            FlowRecord {
+                from: format!("h{}", i % 16 + 1).into(),
+                to: format!("h{}", (i + 5) % 16 + 1).into(),
+                ordinal: 1,
+                port: 50_000,
+                incast: false,
+                size: Some(size),
+                start: Time::from_us(i * 5),
+                fct: Some(Time::from_secs_f64(ideal.as_secs_f64() * slow)),
+                ideal: Some(ideal),
+                acked: size,
+                retransmits: 0,
+            }
+        })
+        .collect()
+}
+
+fn workload_summary(factor: f64, flows: &[FlowRecord]) -> SchemeSummary {
+    let percentiles =
+        |slow: f64| Percentiles { mean: 1.2 * slow, p50: slow, p95: 1.0 + 2.4 * slow, p99: 1.0 + 4.1 * slow };
+    let by_size = (0..20u32)
+        .map(|i| FctBucket {
+            upto_bytes: 100 * u64::from(2 * i + 2).pow(3),
+            count: flows.len() as u64 / 20,
+            slowdown: percentiles(1.0 + 0.1 * factor * f64::from(i)),
+        })
+        .collect();
+    SchemeSummary {
+        queues: BTreeMap::from([(
+            "s1:1".to_owned(),
+            QueueSummary { peak_bytes: 400_000, mean_bytes: 30_000.0 * factor, p99_bytes: 220_000 },
+        )]),
+        utilisation: BTreeMap::from([("s1:1".to_owned(), 0.51)]),
+        drops: BTreeMap::from([("no_route".to_owned(), 2), ("ttl_expired".to_owned(), 1)]),
+        marks: (12_345.0 * (factor - 1.0)) as u64,
+        pauses: (20.0 * (factor - 1.0)) as u64,
+        retransmits: 3,
+        fct: Fct {
+            count: flows.len() as u64,
+            unfinished: 12,
+            slowdown: Some(percentiles(factor)),
+            by_size,
+            classes: vec![],
+        },
+        ..SchemeSummary::default()
+    }
+}
+
+fn workload_trace(factor: f64, flows: Vec<FlowRecord>) -> SchemeTrace {
+    let interval = Time::from_us(10);
+    let queue: Vec<u64> = (0..1000u64).map(|i| ((i * 7919 + 13) % 1000) * (40.0 * factor) as u64).collect();
+    let utilisation = queue.iter().map(|&q| if q > 20_000 { 1.0 } else { 0.4 }).collect();
+    let pause = |i: u64| PauseRecord {
+        time: Time::from_us(i * 237),
+        switch: "s1".into(),
+        port: 2,
+        priority: 0,
+        is_pause: i.is_multiple_of(2),
+    };
+    let rate = |flow: u64| -> Vec<Bandwidth> {
+        (0..1000u64).map(|i| Bandwidth::from_gbps(10 + (i / 50 * (flow + 3)) % 30)).collect()
+    };
+    SchemeTrace {
+        packets: Vec::new(),
+        interval,
+        end: Time::from_ms(10),
+        ports: vec![PortSeries {
+            port: "s1:1".into(),
+            towards: "h1".into(),
+            queue_bytes: queue,
+            utilisation,
+        }],
+        rates: (0..12)
+            .map(|i| RateSeries { flow: format!("h{}->h1", i + 2), rate: rate(i), goodput: rate(i) })
+            .collect(),
+        pauses: (0..(40.0 * (factor - 1.0)) as u64).map(pause).collect(),
+        flows,
+    }
+}
+
+fn results<const N: usize>(schemes: [(&str, SchemeSummary, SchemeTrace); N]) -> Results {
+    let order: Vec<String> = schemes.iter().map(|(label, ..)| (*label).to_owned()).collect();
+    let (mut summaries, mut traces) = (BTreeMap::new(), BTreeMap::new());
+    for (label, summary, trace) in schemes {
+        summaries.insert(label.to_owned(), summary);
+        traces.insert(label.to_owned(), trace);
+    }
+    let summary = Summary {
+        experiment: "quickstart".into(),
+        backend: "sim".into(),
+        seed: 1,
+        digest: "6e340b9cffb37a989ca544e6bb780a2c78901d3fb33738768511a30617afa01d".into(),
+        virtual_s: 0.002,
+        wall_s: 0.21,
+        packet_hops: 148_512,
+        partial: false,
+        schemes: summaries,
+    };
+    Results { summary, traces, order }
+}

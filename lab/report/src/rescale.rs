@@ -1,0 +1,112 @@
+//! Times and rates of scale models, as they are at full speed.
+
+use super::load::LoadedRun;
+use weir_experiment::results::{SchemeSummary, SchemeTrace};
+use weir_units::{Bandwidth, Time};
+
+/// Divides the times of scale models by their factor and multiplies their rates by it, if the runs do not all have the
+/// same factor. Numbers of runs at different speeds can then be compared.
+pub fn convert(runs: &mut [LoadedRun]) {
+    if runs.windows(2).all(|pair| pair[0].slowdown == pair[1].slowdown) {
+        return;
+    }
+    for run in runs.iter_mut().filter(|run| run.slowdown != 1.0) {
+        let factor = run.slowdown;
+        run.results.summary.virtual_s /= factor;
+        run.results.summary.schemes.values_mut().for_each(|scheme| summary(scheme, factor));
+        run.results.traces.values_mut().for_each(|scheme| trace(scheme, factor));
+        run.time_divisor = Some(factor);
+    }
+}
+
+fn summary(scheme: &mut SchemeSummary, factor: f64) {
+    let mut times: Vec<&mut f64> = Vec::new();
+    times.extend(&mut scheme.first_slowdown_us);
+    if let Some(jobs) = &mut scheme.jobs {
+        times.extend([&mut jobs.mean_us, &mut jobs.p50_us, &mut jobs.p90_us, &mut jobs.p99_us]);
+    }
+    if let Some(deadlock) = &mut scheme.deadlock {
+        times.push(&mut deadlock.at_us);
+    }
+    if let Some(policy) = &mut scheme.policy {
+        times.push(&mut policy.imin_us);
+        for set in &mut policy.sets {
+            times.push(&mut set.at_us);
+            times.extend(&mut set.all_after_us);
+        }
+        for interval in &mut policy.intervals {
+            times.extend([&mut interval.from_us, &mut interval.to_us]);
+        }
+    }
+    times.into_iter().for_each(|time| *time /= factor);
+}
+
+fn trace(scheme: &mut SchemeTrace, factor: f64) {
+    let time = |time: Time| Time::from_secs_f64(time.as_secs_f64() / factor);
+    let rate = |rate: &mut Bandwidth| *rate = Bandwidth::from_bps_f64(rate.as_bps_f64() * factor);
+    scheme.interval = time(scheme.interval);
+    scheme.end = time(scheme.end);
+    for flow in &mut scheme.flows {
+        flow.start = time(flow.start);
+        flow.fct = flow.fct.map(time);
+        flow.ideal = flow.ideal.map(time);
+    }
+    for flow in &mut scheme.rates {
+        flow.rate.iter_mut().chain(&mut flow.goodput).for_each(rate);
+    }
+    scheme.pauses.iter_mut().for_each(|pause| pause.time = time(pause.time));
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::manifest::Integrity;
+    use crate::{RunDescription, fixtures};
+
+    fn run(slowdown: f64) -> LoadedRun {
+        let mut results = fixtures::dumbbell();
+        results.summary.schemes.values_mut().for_each(|scheme| summary(scheme, 1.0 / slowdown));
+        results.traces.values_mut().for_each(|scheme| trace(scheme, 1.0 / slowdown));
+        let integrity = Integrity::Verified;
+        LoadedRun {
+            name: "x".into(),
+            run: RunDescription::default(),
+            results,
+            integrity,
+            slowdown,
+            time_divisor: None,
+        }
+    }
+
+    #[test]
+    fn a_model_beside_a_run_at_full_speed_is_converted() {
+        let mut runs = [run(1.0), run(10_000.0)];
+        let slow = &runs[1].results.traces["fncc"];
+        assert_eq!(
+            (slow.interval, slow.end),
+            (Time::from_ms(10), Time::from_secs_f64(10.0)),
+            "as a model has it"
+        );
+        assert_eq!(
+            (slow.flows[1].start, slow.rates[0].rate[0]),
+            (Time::from_secs_f64(3.0), Bandwidth::from_mbps(10))
+        );
+        convert(&mut runs);
+        let [full, model] = &runs;
+        assert_eq!((full.time_divisor, model.time_divisor), (None, Some(10_000.0)));
+        assert_eq!(model.results.summary.schemes["fncc"].first_slowdown_us, Some(304.0));
+        let (full, model) = (&full.results.traces["fncc"], &model.results.traces["fncc"]);
+        assert_eq!((full.interval, full.end), (model.interval, model.end));
+        assert_eq!(full.flows[1].start, model.flows[1].start);
+        let highest = |trace: &SchemeTrace| trace.rates[0].rate.iter().max().copied().unwrap();
+        assert_eq!(highest(full), highest(model));
+    }
+
+    #[test]
+    fn models_of_one_speed_stay_as_they_are() {
+        let mut runs = [run(100.0), run(100.0)];
+        convert(&mut runs);
+        assert!(runs.iter().all(|run| run.time_divisor.is_none()));
+        assert_eq!(runs[0].results.traces["fncc"].end, Time::from_ms(100));
+    }
+}

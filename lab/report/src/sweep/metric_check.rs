@@ -1,0 +1,235 @@
+//! Checks which numbers a sweep shall show before any of its runs.
+
+use super::measure::MetricColumn;
+use super::pool::RunTask;
+use std::collections::BTreeMap;
+use weir_experiment::Experiment;
+use weir_experiment::backend::Error;
+use weir_experiment::results::{
+    DeadlockSummary, Fct, FctBucket, FctClass, GoodputSummary, JobTimes, LayerSummary, PacketClass,
+    PacketSummary, Percentiles, PolicyInterval, PolicySetSummary, PolicySummary, QueueSummary, SchemeSummary,
+    Summary,
+};
+
+/// Entries of each list: more than a run has buckets, classes or policies that a metric names by their place.
+const ENTRIES: usize = 64;
+/// Below these a key is a reason, which is known once it has occurred.
+const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
+
+/// Checks that the runs of these tasks can have every metric, so that a typing error is found before they run.
+///
+/// # Errors
+///
+/// No task has one of the metrics, or an experiment is invalid.
+pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
+    let mut unknown: Vec<&String> =
+        metrics.iter().filter(|text| !OPEN_PREFIXES.iter().any(|open| text.contains(open))).collect();
+    let mut first = None;
+    for task in tasks {
+        if unknown.is_empty() {
+            break;
+        }
+        let experiment = task.load()?;
+        let (summary, order) = (summary(&experiment), order(&experiment));
+        let mut reason = Vec::new();
+        unknown.retain(|text| {
+            MetricColumn::parse(text, &summary, &order).map_err(|error| reason.push(error)).is_err()
+        });
+        first = first.or(reason.into_iter().next());
+    }
+    match (unknown.first(), first) {
+        (Some(_), Some(reason)) => Err(Error::Input(reason)),
+        _ => Ok(()),
+    }
+}
+
+fn order(experiment: &Experiment) -> Vec<String> {
+    experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect()
+}
+
+/// Returns a summary that has everything which a run of this experiment may have. Every number is 1, for quotients.
+fn summary(experiment: &Experiment) -> Summary {
+    let topology = &experiment.topology;
+    let ports = topology.switch_ixs().flat_map(|ix| {
+        let switch = topology.switch(ix);
+        switch.ports().map(|(port, _)| format!("{}:{port}", switch.name)).collect::<Vec<_>>()
+    });
+    let scheme = scheme(ports.collect());
+    Summary {
+        experiment: String::new(),
+        backend: String::new(),
+        seed: 1,
+        digest: String::new(),
+        virtual_s: 1.0,
+        wall_s: 1.0,
+        packet_hops: 1,
+        partial: false,
+        schemes: order(experiment).into_iter().map(|label| (label, scheme.clone())).collect(),
+    }
+}
+
+fn scheme(ports: Vec<String>) -> SchemeSummary {
+    let queue = QueueSummary { peak_bytes: 1, mean_bytes: 1.0, p99_bytes: 1 };
+    SchemeSummary {
+        queues: ports.iter().map(|port| (port.clone(), queue)).collect(),
+        utilisation: ports.into_iter().map(|port| (port, 1.0)).collect(),
+        first_slowdown_us: Some(1.0),
+        jain: Some(1.0),
+        drops: BTreeMap::new(),
+        marks: 1,
+        pauses: 1,
+        deadlock: Some(DeadlockSummary { at_us: 1.0, cycle: Vec::new(), queues: 1, packets: 1 }),
+        deflections: 1,
+        retransmits: 1,
+        timeouts: 1,
+        suppressions: 1,
+        fct: fct(),
+        policy: Some(policy()),
+        jobs: Some(JobTimes { count: 1, mean_us: 1.0, p50_us: 1.0, p90_us: 1.0, p99_us: 1.0 }),
+        packets: Some(packets()),
+        goodput: Some(GoodputSummary {
+            flows: 1,
+            mean_gbps: 1.0,
+            p5_gbps: 1.0,
+            p50_gbps: 1.0,
+            p95_gbps: 1.0,
+        }),
+        layers: vec![LayerSummary { ports: 1, utilisation: 1.0 }; ENTRIES],
+        queue_gbps: vec![1.0; ENTRIES],
+    }
+}
+
+fn fct() -> Fct {
+    let percentiles = Percentiles { mean: 1.0, p50: 1.0, p95: 1.0, p99: 1.0 };
+    let bucket = FctBucket { upto_bytes: 1, count: 1, slowdown: percentiles };
+    let class = FctClass {
+        over_bytes: 1,
+        upto_bytes: Some(1),
+        count: 1,
+        slowdown: Some(percentiles),
+        fct_us: Some(percentiles),
+        goodput_gbps: Some(1.0),
+    };
+    Fct {
+        count: 1,
+        unfinished: 1,
+        slowdown: Some(percentiles),
+        by_size: vec![bucket; ENTRIES],
+        classes: vec![class; ENTRIES],
+    }
+}
+
+fn packets() -> PacketSummary {
+    let class = PacketClass {
+        over_bytes: 1,
+        upto_bytes: Some(1),
+        received: 1,
+        marked: 1,
+        echoed: 1,
+        marked_share: Some(1.0),
+        echoed_share: Some(1.0),
+        mean_links: Some(1.0),
+    };
+    PacketSummary { packet_hops: 1, link_bytes: 1, classes: vec![class; ENTRIES] }
+}
+
+fn policy() -> PolicySummary {
+    let set = PolicySetSummary {
+        at_us: 1.0,
+        via: String::new(),
+        id: String::new(),
+        change: String::new(),
+        error: None,
+        hosts: 1,
+        all_after_us: Some(1.0),
+        all_after_imin: Some(1.0),
+    };
+    let interval = PolicyInterval { from_us: 1.0, to_us: 1.0, messages: 1, per_host: 1.0 };
+    PolicySummary {
+        imin_us: 1.0,
+        imax: 1,
+        k: 1,
+        sets: vec![set; ENTRIES],
+        sent: 1,
+        suppressed: 1,
+        resets: 1,
+        consistent: 1,
+        newer: 1,
+        older: 1,
+        refused: BTreeMap::new(),
+        lost: 1,
+        expired: 1,
+        fabric_share: 1.0,
+        fabric_share_late: 1.0,
+        intervals: vec![interval; ENTRIES],
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::extensions::Extensions;
+    use std::fs;
+    use std::path::PathBuf;
+
+    fn task(dir: &std::path::Path) -> RunTask {
+        let file = dir.join("x.yaml");
+        let yaml = "topology: {kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 100Gbps, delay: 1us}\nschemes: [fncc, hpcc]\nflows: [{from: h1, to: h3}]\nduration: 1us\n";
+        fs::write(&file, yaml).unwrap();
+        RunTask {
+            kit: Extensions::default(),
+            file,
+            set: Vec::new(),
+            seed: None,
+            schemes: Vec::new(),
+            dir: PathBuf::from("x"),
+        }
+    }
+
+    #[test]
+    fn typing_errors_in_metrics_are_told_from_values_that_a_run_may_have() {
+        let dir = tempfile::tempdir().unwrap();
+        let tasks = [task(dir.path())];
+        for right in [
+            "peak queue",
+            "FCT slowdown p95",
+            "deflections",
+            "fct.slowdown.p95",
+            "fct.by_size.19.p50",
+            "fct.classes.2.fct_us.mean",
+            "queues.s1:3.peak_bytes",
+            "packets.classes.0.marked_share",
+            "policy.sets.0.all_after_us",
+            "drops",
+            "drops.buffer_full",
+            "less queue=fncc.queues.s1:3.peak_bytes vs hpcc.queues.s1:3.peak_bytes",
+            "fncc.marks / hpcc.marks",
+            "jobs.p90_us",
+            "deadlock.packets",
+        ] {
+            check(&[right.to_owned()], &tasks).unwrap_or_else(|reason| panic!("{right}: {reason:?}"));
+        }
+        for wrong in [
+            "peak queu",
+            "fct.slowdown.p96",
+            "queues.s9:1.peak_bytes",
+            "dcqcn.marks",
+            "fncc.marks vs hpc.marks",
+            "",
+        ] {
+            let asked = ["marks".to_owned(), wrong.to_owned()];
+            let Err(Error::Input(reason)) = check(&asked, &tasks) else { panic!("{wrong} was taken") };
+            assert!(reason.starts_with(wrong) && reason.contains("peak queue"), "{reason}");
+        }
+    }
+
+    #[test]
+    fn one_run_that_has_it_is_enough() {
+        let dir = tempfile::tempdir().unwrap();
+        let all = task(dir.path());
+        let only = RunTask { schemes: vec!["hpcc".to_owned()], ..all.clone() };
+        let asked = ["fncc.marks".to_owned()];
+        assert!(check(&asked, std::slice::from_ref(&only)).is_err());
+        assert!(check(&asked, &[only, all]).is_ok());
+    }
+}

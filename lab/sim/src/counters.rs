@@ -1,0 +1,41 @@
+//! Reads the counters of a fabric in virtual time.
+
+use crate::network::View;
+use weir_experiment::counts::{Counts, count_program};
+use weir_switch::drops::DropReason;
+use weir_switch::engine::Switch;
+
+/// Reads all counters of `network`.
+pub fn collect_counts(network: &View<'_>) -> Counts {
+    let mut counts = Counts::default();
+    for (reason, packets) in network.lost() {
+        *counts.drops.entry(reason.to_owned()).or_default() += packets;
+    }
+    for chassis in network.switches() {
+        add_switch_counts(&mut counts, &chassis.switch);
+    }
+    for nic in network.hosts() {
+        let stats = nic.host.stats();
+        counts.retransmits += stats.retransmits;
+        counts.timeouts += stats.timeouts;
+        counts.suppressions += stats.suppressions;
+        for (reason, packets) in stats.drops.iter() {
+            *counts.drops.entry(format!("host_{}", reason.name())).or_default() += packets;
+        }
+    }
+    counts
+}
+
+/// Adds what one switch has counted.
+pub fn add_switch_counts(counts: &mut Counts, switch: &Switch) {
+    let read = |counter: &str, index: u32| {
+        switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
+    };
+    count_program(counts, read);
+    for (reason, tally) in switch.drops().iter() {
+        // What the program dropped stands under the program's reasons already.
+        if reason != DropReason::IngressDrop {
+            *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
+        }
+    }
+}

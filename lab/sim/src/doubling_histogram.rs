@@ -1,0 +1,94 @@
+//! Counts over intervals that double, as Trickle's do.
+
+use weir_units::Time;
+
+/// Events of a network since a moment, in intervals each twice as long as the one before. It takes the same memory however long
+/// a run is.
+#[derive(Clone, Debug)]
+pub struct DoublingHistogram {
+    from: Time,
+    /// Length of the first interval.
+    first: Time,
+    counts: Vec<u64>,
+}
+
+/// An interval and its events: later than `from`, up to `to`.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub struct HistogramBin {
+    /// Its beginning.
+    pub from: Time,
+    /// Its end.
+    pub to: Time,
+    /// Events in it.
+    pub count: u64,
+}
+
+impl DoublingHistogram {
+    /// Begins at `from` with an interval of length `first`, at least a picosecond.
+    pub fn new(from: Time, first: Time) -> DoublingHistogram {
+        DoublingHistogram { from, first: first.max(Time::from_ps(1)), counts: Vec::new() }
+    }
+
+    /// Begins anew.
+    pub fn restart(&mut self, from: Time) {
+        *self = DoublingHistogram::new(from, self.first);
+    }
+
+    /// Counts an event.
+    pub fn count(&mut self, at: Time) {
+        let Some(since) = at.checked_sub(self.from).filter(|since| *since > Time::ZERO) else { return };
+        // Interval i ends at (2^(i + 1) - 1) times the first one's length.
+        let passed = (since.as_ps() - 1) / self.first.as_ps();
+        let index = (passed + 1).ilog2() as usize;
+        if self.counts.len() <= index {
+            self.counts.resize(index + 1, 0);
+        }
+        self.counts[index] += 1;
+    }
+
+    /// Adds what another one with the same beginning and intervals has counted.
+    pub fn merge(&mut self, other: &DoublingHistogram) {
+        if self.counts.len() < other.counts.len() {
+            self.counts.resize(other.counts.len(), 0);
+        }
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            *count += more;
+        }
+    }
+
+    /// Returns the intervals that are over by `now`.
+    pub fn bins_until(&self, now: Time) -> Vec<HistogramBin> {
+        let (mut from, mut length, mut intervals) = (self.from, self.first, Vec::new());
+        while from + length <= now {
+            let to = from + length;
+            let count = self.counts.get(intervals.len()).copied().unwrap_or(0);
+            intervals.push(HistogramBin { from, to, count });
+            (from, length) = (to, length * 2);
+        }
+        intervals
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn an_interval_has_what_came_after_its_beginning_up_to_its_end() {
+        let us = Time::from_us;
+        let mut doubling = DoublingHistogram::new(us(10), us(5));
+        // The intervals end at 15, 25 and 45 us.
+        for at in [9, 10, 11, 15, 16, 25, 26, 45, 46] {
+            doubling.count(us(at));
+        }
+        let counts = |now| doubling.bins_until(us(now)).iter().map(|it| it.count).collect::<Vec<_>>();
+        assert_eq!((counts(14), counts(15), counts(45)), (vec![], vec![2], vec![2, 2, 2]));
+        let mut twice = DoublingHistogram::new(us(10), us(5));
+        twice.merge(&doubling);
+        twice.merge(&doubling);
+        assert_eq!(twice.bins_until(us(45)).iter().map(|it| it.count).collect::<Vec<_>>(), [4, 4, 4]);
+        assert_eq!(doubling.bins_until(us(44))[1], HistogramBin { from: us(15), to: us(25), count: 2 });
+        doubling.restart(us(30));
+        assert_eq!(doubling.bins_until(us(35)), [HistogramBin { from: us(30), to: us(35), count: 0 }]);
+    }
+}

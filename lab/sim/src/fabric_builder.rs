@@ -1,0 +1,174 @@
+//! From an experiment and one of its schemes to a fabric at rest: switches loaded with the program
+//! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
+//! the scheme in them.
+
+use crate::network::Network;
+use p4runtime::p4::v1::Update;
+use p4runtime::p4info::Index;
+use std::sync::Arc;
+use weir_controller::Routes;
+use weir_controller::plan::EXPRESS_PRIORITY;
+use weir_controller::topology::{HostIx, SwitchIx};
+use weir_experiment::backend::Error;
+use weir_experiment::plan::{SwitchTables, base_rtt};
+use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, Scheme};
+use weir_host::{Host, HostConfig};
+use weir_switch::control::{Control, ControlError};
+use weir_switch::engine::{Clock, Switch, SwitchConfig};
+use weir_switch::program::{Engine, Program};
+use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
+use weir_units::Time;
+
+/// The inputs from which the fabric of one scheme is built, at the beginning and when a switch restarts.
+pub struct FabricBuilder<'e> {
+    experiment: &'e Experiment,
+    /// The scheme that its hosts run.
+    pub scheme: &'e Scheme,
+    routes: &'e Routes,
+    program: Arc<Program>,
+    p4info: Arc<Index>,
+    /// `T` of every sender.
+    pub base_rtt: Time,
+}
+
+impl<'e> FabricBuilder<'e> {
+    /// Loads the program of `scheme` for this engine. `routes` must be those of the experiment's topology.
+    ///
+    /// # Errors
+    ///
+    /// If the program does not load.
+    pub fn new(
+        experiment: &'e Experiment,
+        scheme: &'e Scheme,
+        routes: &'e Routes,
+        engine: Engine,
+    ) -> Result<FabricBuilder<'e>, Error> {
+        let (program, p4info) = experiment.artifact_of(scheme).load(engine).map_err(Error::Work)?;
+        let base_rtt = base_rtt(experiment, routes);
+        Ok(FabricBuilder { experiment, scheme, routes, program, p4info, base_rtt })
+    }
+
+    /// Builds the fabric, at rest.
+    ///
+    /// # Errors
+    ///
+    /// If a switch refuses its tables, or a host its configuration.
+    pub fn build(&self) -> Result<Network, Error> {
+        let topology = &self.experiment.topology;
+        let mut hosts = Vec::with_capacity(topology.hosts.len());
+        for ix in topology.host_ixs() {
+            hosts.push(build_host(self.experiment, self.scheme, ix, self.base_rtt)?);
+        }
+        let network = Network::new(topology, self.switches()?, hosts);
+        if self.experiment.spec.policy.is_some() {
+            network.view().processes_mut().for_each(|process| process.counters.policy_hops = Some(0));
+        }
+        Ok(network)
+    }
+
+    /// Returns a switch with the program and empty tables, as after a restart.
+    ///
+    /// # Errors
+    ///
+    /// If the switch refuses its configuration.
+    pub fn empty_switch(&self, ix: SwitchIx) -> Result<Switch, Error> {
+        let name = &self.experiment.topology.switch(ix).name;
+        let config = switch_config(self.experiment, self.scheme, ix);
+        let config = SwitchConfig { clock: clock(self.base_rtt), ..config };
+        Switch::new(Arc::clone(&self.program), config, stream_seed(self.experiment.spec.seed, name))
+            .map_err(|error| Error::Work(format!("switch {name}: {error}")))
+    }
+
+    /// Fills the tables of a switch, as the controller does.
+    ///
+    /// # Errors
+    ///
+    /// If there is no plan, or the switch refuses an entry.
+    pub fn install_tables(&self, ix: SwitchIx, switch: &mut Switch) -> Result<(), Error> {
+        let name = &self.experiment.topology.switch(ix).name;
+        self.apply_updates(name, &self.tables()?.updates_for(ix)?, switch)
+    }
+
+    fn tables(&self) -> Result<SwitchTables<'_>, Error> {
+        let tick = clock(self.base_rtt).time(1);
+        SwitchTables::new(self.experiment, self.scheme, self.routes, self.base_rtt, tick, &self.p4info)
+    }
+
+    fn apply_updates(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
+        let refused = |error: ControlError| Error::Work(format!("switch {name}: {error}"));
+        let mut control = Control::new(Arc::clone(&self.p4info), switch).map_err(refused)?;
+        updates.iter().try_for_each(|update| control.apply(switch, update).map_err(refused))
+    }
+
+    fn switches(&self) -> Result<Vec<Switch>, Error> {
+        let topology = &self.experiment.topology;
+        let tables = self.tables()?;
+        let mut switches = Vec::with_capacity(topology.switches.len());
+        for ix in topology.switch_ixs() {
+            let name = &topology.switch(ix).name;
+            let mut switch = self.empty_switch(ix)?;
+            self.apply_updates(name, &tables.updates_for(ix)?, &mut switch)?;
+            switches.push(switch);
+        }
+        Ok(switches)
+    }
+}
+
+/// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
+/// and a flow at a tenth of its share still has to be told its gaps apart.
+const MAX_RTT_FOR_NS_CLOCK: Time = Time::from_us(500);
+
+/// Returns the unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
+fn clock(base_rtt: Time) -> Clock {
+    if base_rtt <= MAX_RTT_FOR_NS_CLOCK { Clock::Ns } else { Clock::Us }
+}
+
+fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> SwitchConfig {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let slowest = topology.hosts.iter().map(|h| topology.link(h.link).rate).min().unwrap_or_default();
+    let pfc = spec.pfc.on().map(|pfc| {
+        let mut config = pfc.threshold.map_or_else(PfcConfig::dynamic, PfcConfig::fixed);
+        config.resume_offset = pfc.resume_offset.unwrap_or(config.resume_offset);
+        if spec.ack_priority {
+            config.exempt = 1 << experiment.feedback_class(scheme); // docs/algorithms/pfc.md#classes: queue 0 is exempt
+        }
+        config
+    });
+    let ports = topology.switch(ix).ports().map(|(port, link)| {
+        let link = topology.link(link);
+        let pfc = pfc.map(|_| PfcPort::for_link(link.rate, link.delay, slowest));
+        let packets = spec.queue_packets.unwrap_or(QueueLimits::NONE.packets);
+        PortConfig { pfc, limits: QueueLimits { packets, ..QueueLimits::NONE }, ..PortConfig::new(port) }
+    });
+    SwitchConfig {
+        ports: ports.collect(),
+        priorities: experiment.priorities(scheme),
+        weights: spec.weights(),
+        buffer: spec.buffer,
+        pfc,
+        ..SwitchConfig::new([])
+    }
+}
+
+fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Time) -> Result<Host, Error> {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let host = topology.host(ix);
+    let nic_rate = topology.link(host.link).rate;
+    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.registry = experiment.catalogue.schemes.clone();
+    config.switch_profile = experiment.offer();
+    config.policy = experiment.policy_of(ix, base_rtt);
+    config.mac = host.mac;
+    config.mtu = spec.mtu;
+    config.tick = clock(base_rtt).time(1);
+    config.ack_every = spec.transport.ack_every;
+    config.transport.recovery = Some(experiment.recovery(scheme));
+    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
+    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
+    config.transport.active_window = spec.transport.active_window;
+    config.data_class = experiment.data_class(ix);
+    config.express_class = EXPRESS_PRIORITY;
+    config.control_class = experiment.feedback_class(scheme);
+    Host::new(config).map_err(|e| Error::Input(format!("host {}: {e}", host.name)))
+}

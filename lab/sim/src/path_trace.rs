@@ -1,0 +1,261 @@
+//! Paths of packets: when a sample of them came to switches and left them. Every frame is inspected, so this is done only
+//! on request. Each process notes what happens there, and the paths are put together at the end.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use weir_controller::topology::{HostIx, SwitchIx, Topology};
+use weir_experiment::results::{PacketHop, PacketPath};
+use weir_experiment::rng::mix;
+use weir_host::wire::{FrameView, PacketKind};
+use weir_units::Time;
+
+/// The most packets kept. Beyond it half of them are forgotten, and half as many are taken from then on.
+const MAX_PACKETS: usize = 2_000;
+
+/// The fields that identify a packet all along its path.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
+struct PacketKey {
+    kind: u8,
+    source: Ipv4Addr,
+    destination: Ipv4Addr,
+    message: u32,
+    seq: u32,
+}
+
+impl PacketKey {
+    /// Returns whether a packet is in a sample of one in `sampling_interval`, a power of two. The packets of a sample are in all larger ones.
+    fn is_sampled(&self, every: u64) -> bool {
+        let ends = u64::from(self.source.to_bits()) << 32 | u64::from(self.destination.to_bits());
+        let number = u64::from(self.message) << 32 | u64::from(self.seq);
+        mix(mix(ends ^ u64::from(self.kind)) ^ number) & (every - 1) == 0
+    }
+}
+
+/// An event of a packet.
+#[derive(Clone, Copy, Debug)]
+enum TraceEvent {
+    /// A host sent it: its length, and the time at which its last bit left.
+    Sent(HostIx, u32, Time),
+    /// It came to a switch.
+    Arrived(SwitchIx),
+    /// It left a switch by a port: the time at which its last bit did.
+    Departed(SwitchIx, u16, Time),
+    /// It came to a host.
+    Delivered,
+}
+
+/// The events of packets of the sample in one process, by time. The sample is a pseudo-random one of all that hosts send,
+/// so that processes need not agree about it.
+#[derive(Clone, Debug)]
+pub struct PathTrace {
+    sampling_interval: u64,
+    /// Packets that hosts here have sent.
+    sent: usize,
+    notes: Vec<(Time, PacketKey, TraceEvent)>,
+}
+
+impl Default for PathTrace {
+    fn default() -> PathTrace {
+        PathTrace { sampling_interval: 1, sent: 0, notes: Vec::new() }
+    }
+}
+
+/// Reads the key of a frame. Only packets with one receiver have one.
+fn key(frame: &[u8], virtual_len: u32) -> Option<PacketKey> {
+    let view = FrameView::new(frame, virtual_len).ok()?;
+    let kind = view.weir.kind();
+    (kind != PacketKind::Policy).then(|| PacketKey {
+        kind: kind as u8,
+        source: view.ip.source(),
+        destination: view.ip.destination(),
+        message: view.weir.message(),
+        seq: view.weir.seq(),
+    })
+}
+
+impl PathTrace {
+    fn note(&mut self, now: Time, frame: &[u8], virtual_len: u32, note: TraceEvent) {
+        let Some(key) = key(frame, virtual_len).filter(|key| key.is_sampled(self.sampling_interval)) else {
+            return;
+        };
+        self.sent += usize::from(matches!(note, TraceEvent::Sent(..)));
+        self.notes.push((now, key, note));
+    }
+
+    /// A host sends a frame from `sent.0` to `sent.1`.
+    pub fn on_host_tx(&mut self, from: HostIx, frame: &[u8], virtual_len: u32, sent: (Time, Time)) {
+        let bytes = frame.len() as u32 + virtual_len;
+        self.note(sent.0, frame, virtual_len, TraceEvent::Sent(from, bytes, sent.1));
+    }
+
+    /// A frame comes to a switch.
+    pub fn on_switch_rx(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
+        self.note(now, frame, virtual_len, TraceEvent::Arrived(switch));
+    }
+
+    /// A switch sends a frame by a port from `sent.0` to `sent.1`.
+    pub fn on_switch_tx(
+        &mut self,
+        sent: (Time, Time),
+        (switch, port): (SwitchIx, u16),
+        frame: &[u8],
+        virtual_len: u32,
+    ) {
+        self.note(sent.0, frame, virtual_len, TraceEvent::Departed(switch, port, sent.1));
+    }
+
+    /// A frame comes to a host.
+    pub fn on_host_rx(&mut self, now: Time, frame: &[u8], virtual_len: u32) {
+        self.note(now, frame, virtual_len, TraceEvent::Delivered);
+    }
+
+    /// Forgets half of the packets.
+    fn halve(&mut self) {
+        self.sampling_interval *= 2;
+        let every = self.sampling_interval;
+        self.notes.retain(|(_, key, _)| key.is_sampled(every));
+        self.sent = self.notes.iter().filter(|(.., note)| matches!(note, TraceEvent::Sent(..))).count();
+    }
+}
+
+/// Keeps the sample that processes have together within its bound.
+pub(crate) fn downsample<'p>(packets: impl Iterator<Item = &'p mut PathTrace>) {
+    let mut all: Vec<_> = packets.collect();
+    while all.iter().map(|packets| packets.sent).sum::<usize>() > MAX_PACKETS {
+        all.iter_mut().for_each(|packets| packets.halve());
+    }
+}
+
+/// Returns the paths that the notes of all processes make, in the order in which the packets were sent.
+pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Topology) -> Vec<PacketPath> {
+    let hosts: HashMap<Ipv4Addr, &str> =
+        topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
+    let mut notes: Vec<_> = all.flat_map(|packets| &packets.notes).collect();
+    // Stable: the notes of one process keep their order.
+    notes.sort_by_key(|(now, ..)| *now);
+    let (mut paths, mut open): (Vec<PacketPath>, HashMap<PacketKey, usize>) = (Vec::new(), HashMap::new());
+    for &(now, key, note) in notes {
+        if let TraceEvent::Sent(from, bytes, end) = note {
+            open.insert(key, paths.len());
+            let to = hosts.get(&key.destination);
+            paths.push(PacketPath {
+                kind: PacketKind::from_number(key.kind).map_or("?", kind_name),
+                from: topology.host(from).name.clone(),
+                to: to.map_or_else(|| key.destination.to_string(), |&it| it.to_owned()),
+                message: key.message,
+                seq: key.seq,
+                bytes,
+                sent: (now, end),
+                hops: Vec::new(),
+                delivered: None,
+            });
+            continue;
+        }
+        // One that nobody sent as it is: a switch made it.
+        let Some(&place) = open.get(&key) else { continue };
+        let path = &mut paths[place];
+        match note {
+            TraceEvent::Arrived(switch) => {
+                let switch = topology.switch(switch).name.clone();
+                path.hops.push(PacketHop { switch, port: None, arrived: now, left: None });
+            }
+            TraceEvent::Departed(switch, port, end) => {
+                let name = &topology.switch(switch).name;
+                let hop = path.hops.last_mut().filter(|hop| hop.switch == *name && hop.left.is_none());
+                if let Some(hop) = hop {
+                    (hop.port, hop.left) = (Some(port), Some(end));
+                }
+            }
+            TraceEvent::Delivered => {
+                path.delivered = Some(now);
+                open.remove(&key);
+            }
+            TraceEvent::Sent(..) => {}
+        }
+    }
+    paths
+}
+
+/// Returns the name of a kind, as the dissector of Wireshark writes it.
+fn kind_name(kind: PacketKind) -> &'static str {
+    match kind {
+        PacketKind::Data => "DATA",
+        PacketKind::Ack => "ACK",
+        PacketKind::Nack => "NACK",
+        PacketKind::Cnp => "CNP",
+        PacketKind::Probe => "PROBE",
+        PacketKind::ProbeReply => "PROBE_REPLY",
+        PacketKind::Rate => "RATE",
+        PacketKind::Policy => "POLICY",
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_controller::topology::build;
+    use weir_host::wire::{Ecn, FrameRepr, HEADERS_LEN, WeirRepr};
+
+    fn frame(topology: &Topology, seq: u32) -> Vec<u8> {
+        let [from, to] = [0, 1].map(|at| topology.host(HostIx(at)).ip);
+        let weir = WeirRepr { seq, message: 7, ..WeirRepr::of(PacketKind::Data) };
+        let repr = FrameRepr {
+            source_mac: [2; 6],
+            destination_mac: [4; 6],
+            source: from,
+            destination: to,
+            dscp: 0,
+            ecn: Ecn::NotEct,
+            entropy_port: 50_000,
+            weir,
+            payload_len: 1_000,
+        };
+        let mut bytes = vec![0; HEADERS_LEN];
+        repr.emit(&[], &mut bytes).unwrap();
+        bytes
+    }
+
+    #[test]
+    fn the_sample_is_bounded_and_spread_over_the_whole_run() {
+        let spec = "{kind: dumbbell, switches: 2, senders: 1, receivers: 1, rate: 100Gbps}";
+        let topology = build(&serde_yaml::from_str(spec).unwrap()).unwrap();
+        let (mut packets, us) = (PathTrace::default(), Time::from_us);
+        let all = 10 * MAX_PACKETS as u64;
+        for n in 0..all {
+            let (frame, at) = (frame(&topology, n as u32), us(10 * n));
+            packets.on_host_tx(HostIx(0), &frame, 1_000, (at, at + us(1)));
+            for (hop, switch) in [SwitchIx(0), SwitchIx(1)].into_iter().enumerate() {
+                let at = at + us(2 + 2 * hop as u64);
+                packets.on_switch_rx(at, switch, &frame, 1_000);
+                // Every third is lost at the second switch.
+                if hop == 0 || n % 3 != 0 {
+                    packets.on_switch_tx((at, at + us(1)), (switch, 2), &frame, 1_000);
+                }
+            }
+            if n % 3 != 0 {
+                packets.on_host_rx(at + us(6), &frame, 1_000);
+            }
+            downsample([&mut packets].into_iter());
+        }
+        let paths = paths([&packets].into_iter(), &topology);
+        assert!((MAX_PACKETS / 2..=MAX_PACKETS).contains(&paths.len()), "{}", paths.len());
+        let numbers: Vec<u64> = paths.iter().map(|path| u64::from(path.seq)).collect();
+        let (first, last) = (numbers[0], numbers[numbers.len() - 1]);
+        let widest = numbers.windows(2).map(|two| two[1] - two[0]).max().unwrap();
+        assert!(widest.max(first).max(all - last) < 12 * packets.sampling_interval, "{numbers:?}");
+        for path in &paths {
+            let lost = path.seq % 3 == 0;
+            assert_eq!(
+                (path.kind, path.from.as_str(), path.to.as_str(), path.bytes),
+                ("DATA", "h1", "h2", 1_066)
+            );
+            assert_eq!(path.hops.iter().map(|hop| hop.switch.as_str()).collect::<Vec<_>>(), ["s1", "s2"]);
+            let last = &path.hops[1];
+            assert_eq!(
+                (last.left.is_none(), last.port.is_none(), path.delivered.is_none()),
+                (lost, lost, lost)
+            );
+            assert_eq!(path.hops[0].left.unwrap() - path.hops[0].arrived, us(1));
+        }
+    }
+}

@@ -1,0 +1,155 @@
+//! Statistics of data packets at their receivers, by class of flow size: the share that was marked, the number of links
+//! crossed, and the share of marks that senders learn of. Every frame that reaches a host is inspected, so this is done
+//! only with `observe.packets`.
+
+use std::collections::HashMap;
+use std::net::Ipv4Addr;
+use weir_experiment::classes::{class_of, ranges};
+use weir_experiment::results::PacketClass;
+use weir_host::wire::{Ecn, Flags, FrameView, INITIAL_TTL, PacketKind};
+use weir_units::Bytes;
+
+/// Counts of one class.
+#[derive(Clone, Copy, Debug, Default)]
+struct ClassCounts {
+    received: u64,
+    marked: u64,
+    echoed: u64,
+    links: u64,
+}
+
+/// Counts of all classes.
+#[derive(Debug)]
+pub struct RxStats {
+    bounds: Vec<Bytes>,
+    counts: Vec<ClassCounts>,
+    /// Sender and message to class. Messages stay in it: what was sent twice may come after the end.
+    classes: HashMap<(Ipv4Addr, u32), usize>,
+}
+
+impl RxStats {
+    /// Nothing has come yet; the classes have these bounds.
+    pub fn new(bounds: &[Bytes]) -> RxStats {
+        let counts = ranges(bounds).map(|_| ClassCounts::default()).collect();
+        RxStats { bounds: bounds.to_vec(), counts, classes: HashMap::new() }
+    }
+
+    /// A sender opens a message of this size.
+    pub fn register_message(&mut self, sender: Ipv4Addr, message: u32, size: Bytes) {
+        self.classes.insert((sender, message), class_of(size, &self.bounds));
+    }
+
+    /// A frame reaches a host. Only what belongs to messages that were [expected](Self::expect) counts.
+    pub fn on_frame(&mut self, bytes: &[u8], virtual_payload: u32) {
+        let Ok(frame) = FrameView::new(bytes, virtual_payload) else { return };
+        let sender = match frame.weir.kind() {
+            PacketKind::Data => frame.ip.source(),
+            PacketKind::Ack | PacketKind::Nack => frame.ip.destination(),
+            _ => return,
+        };
+        let Some(&class) = self.classes.get(&(sender, frame.weir.message())) else { return };
+        let count = &mut self.counts[class];
+        if frame.weir.kind() != PacketKind::Data {
+            count.echoed += u64::from(frame.weir.flags().has(Flags::ECN_ECHO));
+            return;
+        }
+        count.received += 1;
+        count.marked += u64::from(frame.ip.ecn() == Ecn::Ce);
+        // Every switch takes one off the TTL, and there is a link more than there are switches.
+        count.links += u64::from(INITIAL_TTL.saturating_sub(frame.ip.ttl())) + 1;
+    }
+
+    /// Adds what another one with the same classes has counted.
+    pub fn add(&mut self, other: &RxStats) {
+        for (count, more) in self.counts.iter_mut().zip(&other.counts) {
+            count.received += more.received;
+            count.marked += more.marked;
+            count.echoed += more.echoed;
+            count.links += more.links;
+        }
+    }
+
+    /// Returns all classes, small to large.
+    pub fn summarise(&self) -> Vec<PacketClass> {
+        let classes = ranges(&self.bounds).zip(&self.counts);
+        classes
+            .map(|((over, upto), count)| {
+                let per_packet = |sum: u64| (count.received > 0).then(|| sum as f64 / count.received as f64);
+                PacketClass {
+                    over_bytes: over.get(),
+                    upto_bytes: upto.map(Bytes::get),
+                    received: count.received,
+                    marked: count.marked,
+                    echoed: count.echoed,
+                    marked_share: per_packet(count.marked),
+                    echoed_share: per_packet(count.echoed),
+                    mean_links: per_packet(count.links),
+                }
+            })
+            .collect()
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use weir_host::wire::{FrameRepr, HEADERS_LEN, WeirRepr};
+
+    const SENDER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 1);
+    const RECEIVER: Ipv4Addr = Ipv4Addr::new(10, 0, 0, 2);
+    const PAYLOAD: u32 = 1_000;
+
+    /// Returns a frame from or to the sender with all its payload virtual.
+    fn frame(kind: PacketKind, message: u32, ecn: Ecn, flags: Flags) -> Vec<u8> {
+        let weir = WeirRepr { flags, message, ..WeirRepr::of(kind) };
+        let (source, destination) = match kind {
+            PacketKind::Data => (SENDER, RECEIVER),
+            _ => (RECEIVER, SENDER),
+        };
+        let frame = FrameRepr {
+            source_mac: [2; 6],
+            destination_mac: [4; 6],
+            source,
+            destination,
+            dscp: 0,
+            ecn,
+            entropy_port: 50_000,
+            weir,
+            payload_len: PAYLOAD,
+        };
+        let mut bytes = vec![0; HEADERS_LEN];
+        frame.emit(&[], &mut bytes).expect("it fits");
+        bytes
+    }
+
+    #[test]
+    fn only_data_of_known_messages_counts_and_each_in_its_class() {
+        let mut arrivals = RxStats::new(&[Bytes::new(8_000)]);
+        arrivals.register_message(SENDER, 0, Bytes::new(8_000));
+        arrivals.register_message(SENDER, 1, Bytes::new(8_001));
+        for (kind, message, ecn, flags) in [
+            (PacketKind::Data, 0, Ecn::Ce, Flags::NONE),
+            (PacketKind::Data, 0, Ecn::Ect0, Flags::NONE),
+            (PacketKind::Data, 0, Ecn::Ect0, Flags::NONE),
+            (PacketKind::Data, 0, Ecn::Ect0, Flags::ECN_ECHO), // An echo is the receiver's.
+            (PacketKind::Data, 1, Ecn::Ce, Flags::NONE),
+            (PacketKind::Data, 2, Ecn::Ce, Flags::NONE), // Nobody has opened it.
+            (PacketKind::Ack, 0, Ecn::Ce, Flags::NONE),
+            (PacketKind::Ack, 1, Ecn::NotEct, Flags::ECN_ECHO),
+            (PacketKind::Cnp, 1, Ecn::NotEct, Flags::ECN_ECHO),
+        ] {
+            arrivals.on_frame(&frame(kind, message, ecn, flags), PAYLOAD);
+        }
+        arrivals.on_frame(&[0; 40], 0);
+        let mut sum = RxStats::new(&[Bytes::new(8_000)]);
+        sum.add(&arrivals);
+        let [short, long] = sum.summarise().try_into().expect("two classes");
+        assert_eq!((short.received, short.marked, short.marked_share), (4, 1, Some(0.25)));
+        assert_eq!((long.received, long.marked, long.marked_share), (1, 1, Some(1.0)));
+        assert_eq!((short.echoed, long.echoed, long.echoed_share), (0, 1, Some(1.0)));
+        assert_eq!((short.upto_bytes, long.over_bytes, long.upto_bytes), (Some(8_000), 8_000, None));
+        // As if host and host had one wire.
+        assert_eq!(short.mean_links, Some(1.0));
+        assert_eq!(RxStats::new(&[]).summarise()[0].mean_links, None);
+    }
+}

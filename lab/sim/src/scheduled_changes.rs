@@ -1,0 +1,376 @@
+//! Faults and policies as they happen in a run: what they do to the fabric, and what came of them.
+
+use crate::counters;
+use crate::doubling_histogram::{DoublingHistogram, HistogramBin};
+use crate::events::{Event, EventQueue};
+use crate::fabric_builder::FabricBuilder;
+use crate::fault::Impairments;
+use crate::network::{Network, View};
+use crate::process::UNCONNECTED;
+use std::collections::{BTreeMap, BTreeSet};
+use weir_controller::topology::{HostIx, LinkIx, SwitchIx};
+use weir_experiment::backend::Error;
+use weir_experiment::counts::Counts;
+use weir_experiment::file::{Attack, Change};
+use weir_experiment::results::{PolicyInterval, PolicySetSummary, PolicySummary};
+use weir_experiment::rng::stream_seed;
+use weir_experiment::{Experiment, LinkChange};
+use weir_host::PolicyEvent;
+use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, default_trickle};
+use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
+use weir_units::Time;
+
+/// The faults and policies of one scheme's run: those that are due, and their outcome so far.
+pub struct ScheduledChanges<'e> {
+    experiment: &'e Experiment,
+    blueprint: FabricBuilder<'e>,
+    /// The next one.
+    next: usize,
+    /// Counters of switches before they restarted.
+    pub pre_restart_counts: Counts,
+    sets: Vec<PolicySet>,
+    refused: BTreeMap<String, u64>,
+    lost: u64,
+    expired: u64,
+    /// Packets and POLICY packets that switches had taken at half time.
+    hops_at_half_time: Option<(u64, u64)>,
+    /// Links that the observer took down.
+    observer_down: BTreeSet<LinkIx>,
+}
+
+struct PolicySet {
+    id: Option<PolicyId>,
+    at: Time,
+    summary: PolicySetSummary,
+}
+
+impl<'e> ScheduledChanges<'e> {
+    /// Returns all that the experiment has in store for `network`, which is at rest.
+    pub fn new(
+        experiment: &'e Experiment,
+        blueprint: FabricBuilder<'e>,
+        network: &Network,
+        agenda: &mut EventQueue,
+    ) -> ScheduledChanges<'e> {
+        if let Some(first) = experiment.changes.first() {
+            agenda.push(first.at, Event::ScheduledChange, Time::ZERO);
+        }
+        let mut view = network.view();
+        for scheduled in &experiment.changes {
+            match &scheduled.change {
+                Change::Impair(links, _) | Change::Down(links) | Change::Up(links) => {
+                    for index in links.iter().flat_map(|&link| directions_of(link)) {
+                        view.wire_mut(index).fault = Some(Box::new(new_impairments(experiment, index)));
+                    }
+                }
+                Change::Attack(host, _) => view.host_mut(*host).overheard = Some(Default::default()),
+                Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) => {}
+            }
+        }
+        ScheduledChanges {
+            experiment,
+            blueprint,
+            next: 0,
+            pre_restart_counts: Counts::default(),
+            sets: Vec::new(),
+            refused: BTreeMap::new(),
+            lost: 0,
+            expired: 0,
+            hops_at_half_time: None,
+            observer_down: BTreeSet::new(),
+        }
+    }
+
+    /// Hosts with policies want to be woken from the beginning.
+    pub fn start_policies(&self, network: &Network) {
+        if let Some(imin) = self.imin() {
+            for process in network.view().processes_mut() {
+                process.counters.policy_sent = DoublingHistogram::new(Time::ZERO, imin);
+            }
+            for host in self.experiment.topology.host_ixs() {
+                network.kick(Time::ZERO, host);
+            }
+        }
+    }
+
+    /// Does what is due.
+    pub fn apply_due(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
+        while let Some(scheduled) = self.experiment.changes.get(self.next) {
+            if scheduled.at > now {
+                agenda.push(scheduled.at, Event::ScheduledChange, now);
+                break;
+            }
+            self.next += 1;
+            match &scheduled.change {
+                Change::Impair(links, change) => {
+                    update_impairments(network, links, |fault| fault.impair(change));
+                }
+                Change::Down(links) => {
+                    update_impairments(network, links, |fault| fault.down_count += 1);
+                }
+                Change::Up(links) => {
+                    let up = update_impairments(network, links, |fault| fault.link_up(now));
+                    up.into_iter().for_each(|index| network.unpause(now, index));
+                }
+                Change::Restart(ix) => self.restart(now, network, *ix)?,
+                Change::Refill(ix) => {
+                    self.blueprint.install_tables(*ix, &mut network.view().switch_mut(*ix).switch)?;
+                }
+                Change::SetPolicy(index) => self.set(now, network, *index),
+                Change::Attack(host, with) => self.attack(now, network, *host, *with),
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    pub fn is_exhausted(&self) -> bool {
+        self.next == self.experiment.changes.len() && self.observer_down.is_empty()
+    }
+
+    /// The observer takes a link down or up. Beside the experiment's faults: a link is up if neither keeps it down.
+    pub fn change_link(&mut self, now: Time, network: &Network, LinkChange { link, is_up }: LinkChange) {
+        let is_change =
+            if is_up { self.observer_down.remove(&link) } else { self.observer_down.insert(link) };
+        let link = link.0 as usize;
+        if !is_change {
+            return;
+        }
+        for index in directions_of(link) {
+            let mut view = network.view();
+            let fault = &mut view.wire_mut(index).fault;
+            fault.get_or_insert_with(|| Box::new(new_impairments(self.experiment, index)));
+        }
+        if is_up {
+            let up = update_impairments(network, &[link], |fault| fault.link_up(now));
+            up.into_iter().for_each(|index| network.unpause(now, index));
+        } else {
+            update_impairments(network, &[link], |fault| fault.down_count += 1);
+        }
+    }
+
+    fn restart(&mut self, now: Time, network: &Network, ix: SwitchIx) -> Result<(), Error> {
+        let fresh = self.blueprint.empty_switch(ix)?;
+        let mut view = network.view();
+        let chassis = view.switch_mut(ix);
+        counters::add_switch_counts(&mut self.pre_restart_counts, &chassis.switch);
+        let held: u64 = (0..chassis.directions.len() as u16)
+            .map(|port| u64::from(chassis.switch.queue_packets(port)))
+            .sum();
+        chassis.switch = fresh;
+        // Its neighbours forget that it had paused them.
+        let towards: Vec<u32> = chassis.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
+        *view.tally_mut(ix).link_drops.entry("switch_restart").or_default() += held;
+        drop(view);
+        for index in towards {
+            network.unpause(now, reverse(index));
+        }
+        Ok(())
+    }
+
+    fn set(&mut self, now: Time, network: &Network, index: usize) {
+        let Some(set) = self.experiment.spec.policy.as_ref().and_then(|policy| policy.set.get(index)) else {
+            return;
+        };
+        let topology = &self.experiment.topology;
+        let Some(host) = topology.host_ixs().find(|&ix| topology.host(ix).name == set.via) else { return };
+        let edits = set.edits();
+        let change: Vec<_> = edits.iter().map(|(key, value)| format!("{key}={value}")).collect();
+        let result = network.with_host(host, |nic| nic.host.set_policy(now, &edits));
+        self.sets.push(PolicySet {
+            id: result.as_ref().ok().copied(),
+            at: now,
+            summary: PolicySetSummary {
+                at_us: now.as_us_f64(),
+                via: set.via.clone(),
+                id: result.as_ref().map_or_else(|_| String::new(), ToString::to_string),
+                change: change.join(" "),
+                error: result.err().map(|error| error.to_string()),
+                ..PolicySetSummary::default()
+            },
+        });
+        network.view().processes_mut().for_each(|process| process.counters.policy_sent.restart(now));
+        network.kick(now, host);
+    }
+
+    fn attack(&mut self, now: Time, network: &Network, at: HostIx, with: Attack) {
+        let topology = &self.experiment.topology;
+        let heard = |oldest: bool| {
+            network.with_host(at, |nic| {
+                let heard = nic.overheard.as_ref()?;
+                if oldest { heard.back() } else { heard.front() }.cloned()
+            })
+        };
+        let frame = match with {
+            Attack::Replayed => heard(true),
+            Attack::Malformed => heard(false).and_then(|frame| truncate_payload(&frame)),
+            Attack::Unicast => heard(false).and_then(|frame| {
+                let victim = topology.hosts.iter().find(|host| host.ip != topology.host(at).ip)?;
+                readdress(&frame, victim.ip, victim.mac)
+            }),
+            Attack::Forged => heard(false).and_then(|frame| self.forge(now, &frame, at)),
+        };
+        if let Some(frame) = frame {
+            network.inject(now, at, frame);
+        }
+    }
+
+    /// Returns a packet of the highest version that there is, but for its signature right.
+    fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
+        let key = PolicyKey::new(b"the attacker's own key").ok()?;
+        let config = PolicyConfig {
+            trickle: default_trickle(self.blueprint.base_rtt),
+            start: now,
+            ..PolicyConfig::new(key, 1, self.blueprint.base_rtt)
+        };
+        let mut node = PolicyNode::new(&config, self.experiment.topology.host(at).ip, usize::MAX);
+        for _ in 0..1_000 {
+            node.set(now, Policy::of(&*self.blueprint.scheme.config)).ok()?;
+        }
+        let moment = node.next_wakeup();
+        node.wakeup(moment);
+        let mut payload = Vec::new();
+        node.transmit(moment, &mut payload);
+        let mut repr = FrameRepr::parse(&FrameView::new(template, 0).ok()?);
+        repr.source = self.experiment.topology.host(at).ip;
+        rebuild(repr, &payload)
+    }
+
+    /// A host reports something about policies.
+    pub fn on_policy_event(&mut self, now: Time, event: &PolicyEvent) {
+        match *event {
+            PolicyEvent::Activated { id } => {
+                let hosts = self.experiment.topology.hosts.len() as u64;
+                for set in self.sets.iter_mut().filter(|set| set.id == Some(id)) {
+                    set.summary.hosts += 1;
+                    if set.summary.hosts == hosts {
+                        set.summary.all_after_us = Some((now - set.at).as_us_f64());
+                    }
+                }
+            }
+            PolicyEvent::Refused { reason, .. } => {
+                *self.refused.entry(reason.name().to_owned()).or_default() += 1
+            }
+            PolicyEvent::Superseded { .. } => self.lost += 1,
+            PolicyEvent::Expired { .. } => self.expired += 1,
+            PolicyEvent::Received { .. } => {}
+        }
+    }
+
+    /// At every sample.
+    pub fn sample(&mut self, now: Time, network: &View<'_>) {
+        let Some(hops) = network.policy_hops() else { return };
+        if now * 2 >= self.experiment.spec.duration {
+            self.hops_at_half_time.get_or_insert((network.packet_hops(), hops));
+        }
+    }
+
+    /// Returns what came of policies by `now`.
+    pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
+        let hops = network.policy_hops()?;
+        let spec = self.experiment.spec.policy.as_ref()?;
+        let default = default_trickle(self.blueprint.base_rtt);
+        let imin = self.imin()?;
+        let (all, policies) = self.hops_at_half_time.unwrap_or_default();
+        let share = |part: u64, of: u64| if of == 0 { 0.0 } else { part as f64 / of as f64 };
+        let in_imin = |set: &PolicySet| PolicySetSummary {
+            all_after_imin: set.summary.all_after_us.map(|us| us / imin.as_us_f64()),
+            ..set.summary.clone()
+        };
+        Some(PolicySummary {
+            imin_us: imin.as_us_f64(),
+            imax: spec.imax.unwrap_or(default.doublings),
+            k: spec.k.unwrap_or(default.redundancy()),
+            sets: self.sets.iter().map(in_imin).collect(),
+            sent: sum_policy_stats(network, |stats| stats.sent),
+            suppressed: sum_policy_stats(network, |stats| stats.suppressed),
+            resets: sum_policy_stats(network, |stats| stats.resets),
+            consistent: sum_policy_stats(network, |stats| stats.consistent),
+            newer: sum_policy_stats(network, |stats| stats.newer),
+            older: sum_policy_stats(network, |stats| stats.older),
+            refused: self.refused.clone(),
+            lost: self.lost,
+            expired: self.expired,
+            fabric_share: share(hops, network.packet_hops()),
+            fabric_share_late: share(hops - policies, network.packet_hops() - all),
+            intervals: self.intervals(now, network),
+        })
+    }
+
+    fn intervals(&self, now: Time, network: &View<'_>) -> Vec<PolicyInterval> {
+        let hosts = self.experiment.topology.hosts.len().max(1) as f64;
+        let interval = |it: HistogramBin| PolicyInterval {
+            from_us: it.from.as_us_f64(),
+            to_us: it.to.as_us_f64(),
+            messages: it.count,
+            per_host: it.count as f64 / hosts,
+        };
+        let counts = network.processes().map(|process| process.counters.policy_sent.clone());
+        let sum = counts.reduce(|mut sum, more| {
+            sum.merge(&more);
+            sum
+        });
+        sum.map_or_else(Vec::new, |sum| sum.bins_until(now).into_iter().map(interval).collect())
+    }
+
+    /// Returns the shortest interval of Trickle.
+    fn imin(&self) -> Option<Time> {
+        let spec = self.experiment.spec.policy.as_ref()?;
+        Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
+    }
+}
+
+/// No fault of a wire, with random numbers of its own.
+fn new_impairments(experiment: &Experiment, index: u32) -> Impairments {
+    Impairments::new(stream_seed(experiment.spec.seed, &format!("wire {index}")))
+}
+
+/// Both directions of a link.
+fn directions_of(link: usize) -> [u32; 2] {
+    [2 * link as u32, 2 * link as u32 + 1]
+}
+
+/// The other direction of the same link.
+fn reverse(direction: u32) -> u32 {
+    direction ^ 1
+}
+
+/// Changes what is wrong with links, and returns the directions that are up.
+fn update_impairments(network: &Network, links: &[usize], change: impl Fn(&mut Impairments)) -> Vec<u32> {
+    let (mut up, mut view) = (Vec::new(), network.view());
+    for index in links.iter().flat_map(|&link| directions_of(link)) {
+        if let Some(fault) = &mut view.wire_mut(index).fault {
+            change(fault);
+            if fault.down_count == 0 {
+                up.push(index);
+            }
+        }
+    }
+    up
+}
+
+fn sum_policy_stats(network: &View<'_>, of: impl Fn(&weir_host::policy::PolicyStats) -> u64) -> u64 {
+    network.hosts().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
+}
+
+/// Returns a frame with another payload.
+fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
+    repr.payload_len = payload.len() as u32;
+    let mut frame = vec![0; HEADERS_LEN];
+    repr.emit(&[], &mut frame)?;
+    frame.extend(payload);
+    Some(frame)
+}
+
+/// Returns a POLICY frame with half of its payload.
+fn truncate_payload(frame: &[u8]) -> Option<Vec<u8>> {
+    let view = FrameView::new(frame, 0).ok()?;
+    rebuild(FrameRepr::parse(&view), &view.payload()[..view.payload().len() / 2])
+}
+
+/// Returns a POLICY frame to one host alone.
+fn readdress(frame: &[u8], ip: std::net::Ipv4Addr, mac: weir_host::wire::MacAddr) -> Option<Vec<u8>> {
+    let view = FrameView::new(frame, 0).ok()?;
+    let repr = FrameRepr { destination: ip, destination_mac: mac, ..FrameRepr::parse(&view) };
+    rebuild(repr, view.payload())
+}

@@ -1,0 +1,336 @@
+//! The Python side: started, spoken to, and cleaned up after if it dies.
+
+use super::plan::Plan;
+use crate::Signals;
+use rustix::io::FdFlags;
+use serde::Deserialize;
+use serde::de::DeserializeOwned;
+use serde_json::{Value, json};
+use std::collections::BTreeMap;
+use std::fs;
+use std::io::{BufRead, BufReader, PipeReader, PipeWriter, Write, pipe};
+use std::os::fd::AsRawFd;
+use std::path::Path;
+use std::process::{Child, Command};
+use std::sync::mpsc::{Receiver, RecvTimeoutError, sync_channel};
+use std::time::Duration;
+use tempfile::TempDir;
+use weir_experiment::backend::Error;
+
+/// The package, part of this program so that it runs from anywhere.
+const PACKAGE: &[(&str, &str)] = &[
+    ("__init__.py", include_str!("../assets/weir_mininet/__init__.py")),
+    ("__main__.py", include_str!("../assets/weir_mininet/__main__.py")),
+    ("command_line.py", include_str!("../assets/weir_mininet/command_line.py")),
+    ("emulator.py", include_str!("../assets/weir_mininet/emulator.py")),
+    ("fabric.py", include_str!("../assets/weir_mininet/fabric.py")),
+    ("jobs.py", include_str!("../assets/weir_mininet/jobs.py")),
+    ("links.py", include_str!("../assets/weir_mininet/links.py")),
+    ("ours.py", include_str!("../assets/weir_mininet/ours.py")),
+    ("plan.py", include_str!("../assets/weir_mininet/plan.py")),
+    ("processes.py", include_str!("../assets/weir_mininet/processes.py")),
+    ("serve.py", include_str!("../assets/weir_mininet/serve.py")),
+    ("switches.py", include_str!("../assets/weir_mininet/switches.py")),
+];
+const PACKAGE_NAME: &str = "weir_mininet";
+
+/// Python interpreters: the one for which Debian installs modules comes before another one on the PATH.
+const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
+
+/// Interval at which a waiting bridge checks for interruption.
+const POLL_INTERVAL: Duration = Duration::from_millis(100);
+
+/// Names the working directories of runs; the process id of their owner follows.
+const WORK_PREFIX: &str = "weir-mininet-";
+
+/// The end of one agent.
+#[derive(Debug, Deserialize)]
+pub struct AgentExit {
+    /// Its exit status.
+    pub status: i32,
+    /// Its last words.
+    pub stderr_tail: String,
+}
+
+/// Frames through an interface of a switch.
+#[derive(Clone, Copy, Debug, Default, Deserialize)]
+pub struct Frames {
+    /// Received by the switch.
+    pub rx_packets: u64,
+    /// Frames that the interface dropped instead of sending them.
+    pub tx_dropped: u64,
+}
+
+/// Least round-trip times in ms, from host to host; `None`: no answer.
+pub type PingMatrix = BTreeMap<String, BTreeMap<String, Option<f64>>>;
+
+/// A running Python side. Dropping it takes the fabric down.
+pub struct MininetProcess {
+    process: Child,
+    /// Closing it tells the other side to end.
+    requests: Option<PipeWriter>,
+    replies: Receiver<Value>,
+    python: &'static str,
+    work: TempDir,
+    signals: Signals,
+}
+
+impl MininetProcess {
+    /// Starts it. Refuses what cannot work before anything is made.
+    pub fn start(signals: Signals) -> Result<MininetProcess, Error> {
+        if !rustix::process::geteuid().is_root() {
+            return Err(Error::input("--on mininet needs root: run this with sudo"));
+        }
+        let python = python()?;
+        sweep_work_directories();
+        let work =
+            tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
+        unpack(work.path())?;
+        let (for_child, requests) = pipe()?;
+        let (replies, from_child) = pipe()?;
+        let process = spawn(python, work.path(), &for_child, &from_child)?;
+        let replies = listen(replies);
+        Ok(MininetProcess { process, requests: Some(requests), replies, python, work, signals })
+    }
+
+    /// Returns a directory for the files of this run, gone with it.
+    pub fn work(&self) -> &Path {
+        self.work.path()
+    }
+
+    /// Brings a fabric up.
+    pub fn up(&mut self, plan: &Plan) -> Result<(), Error> {
+        self.request("up", json!({ "plan": plan }))
+    }
+
+    /// Takes it down.
+    pub fn down(&mut self) -> Result<(), Error> {
+        self.request("down", json!({}))
+    }
+
+    /// Every host pings every other with `payload` bytes, `count` times.
+    pub fn ping(&mut self, payload: u64, count: u32, wait_s: u64) -> Result<PingMatrix, Error> {
+        self.request("ping", json!({ "payload": payload, "count": count, "wait_s": wait_s }))
+    }
+
+    /// Runs one agent in each host. `started` hears their common start, in seconds of CLOCK_MONOTONIC. An
+    /// interrupt is passed on to the agents, whose results are kept.
+    pub fn run(
+        &mut self,
+        agents: &BTreeMap<String, Vec<String>>,
+        started: impl FnOnce(f64),
+        mut look: impl FnMut(),
+    ) -> Result<BTreeMap<String, AgentExit>, Error> {
+        #[derive(Deserialize)]
+        struct Started {
+            started: f64,
+        }
+        self.send("run", json!({ "agents": agents }))?;
+        let first = self.hear(&mut || ())?;
+        if let Ok(Started { started: at }) = serde_json::from_value(first.clone()) {
+            started(at);
+            let answer = self.hear(&mut look)?;
+            self.result(answer)
+        } else {
+            self.result(first)
+        }
+    }
+
+    /// Returns frames that each interface of the switches has carried.
+    pub fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
+        self.request("packets", json!({}))
+    }
+
+    /// Returns frames that the links have lost so far, by reason.
+    pub fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
+        self.request("link_drops", json!({}))
+    }
+
+    /// Runs Mininet's command line on this terminal, until the user leaves it. Ctrl-C is the command line's meanwhile.
+    /// Its commands about the fabric read the nodes' names from `topology`.
+    pub fn cli(&mut self, topology: &Path) -> Result<(), Error> {
+        (self.signals.lend_terminal)(true);
+        let left = self.request("cli", json!({ "topology": topology }));
+        (self.signals.lend_terminal)(false);
+        left
+    }
+
+    fn request<R: DeserializeOwned>(&mut self, task: &str, with: Value) -> Result<R, Error> {
+        self.send(task, with)?;
+        let answer = self.hear(&mut || ())?;
+        self.result(answer)
+    }
+
+    fn send(&mut self, task: &str, mut with: Value) -> Result<(), Error> {
+        with["do"] = task.into();
+        let line = format!("{with}\n");
+        let sent = self.requests.as_mut().map(|requests| requests.write_all(line.as_bytes()));
+        match sent {
+            Some(Ok(())) => Ok(()),
+            _ => Err(self.child_exited()),
+        }
+    }
+
+    /// Returns the next answer. While it waits, `look` is called now and then, and a first interrupt passed on.
+    fn hear(&mut self, look: &mut dyn FnMut()) -> Result<Value, Error> {
+        let mut passed_on = (self.signals.is_cancelled)();
+        loop {
+            match self.replies.recv_timeout(POLL_INTERVAL) {
+                Ok(answer) => return Ok(answer),
+                Err(RecvTimeoutError::Disconnected) => return Err(self.child_exited()),
+                Err(RecvTimeoutError::Timeout) => look(),
+            }
+            if !passed_on && (self.signals.is_cancelled)() {
+                passed_on = true;
+                self.send("interrupt", json!({}))?;
+            }
+        }
+    }
+
+    fn result<R: DeserializeOwned>(&self, answer: Value) -> Result<R, Error> {
+        #[derive(Deserialize)]
+        #[serde(rename_all = "snake_case")]
+        enum Answer<R> {
+            Ok(R),
+            Error(String),
+        }
+        match serde_json::from_value(answer) {
+            Ok(Answer::Ok(result)) => Ok(result),
+            Ok(Answer::Error(reason)) => Err(Error::Work(reason)),
+            Err(error) => Err(Error::Work(format!("{PACKAGE_NAME} gave an answer that is none: {error}"))),
+        }
+    }
+
+    /// The other side is gone, and may have left everything behind.
+    fn child_exited(&mut self) -> Error {
+        self.requests = None;
+        let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
+        let swept = cleanup(self.python, self.work.path());
+        let rest = if swept.is_ok() {
+            "its remains were removed"
+        } else {
+            "`weir mininet --clean` removes the rest"
+        };
+        Error::Work(format!("the Mininet side ended ({status}); {rest}"))
+    }
+}
+
+impl Drop for MininetProcess {
+    fn drop(&mut self) {
+        // The end of the stream is the order to take everything down.
+        if self.requests.take().is_some() {
+            let ended = self.process.wait();
+            if !ended.is_ok_and(|status| status.success() || status.code() == Some(1)) {
+                // Nobody is left to tell if this fails too.
+                let _ = cleanup(self.python, self.work.path());
+            }
+        }
+    }
+}
+
+/// Removes the remains of killed runs, for `weir mininet --clean`. Returns the number of processes and interfaces removed.
+///
+/// # Errors
+///
+/// The caller is not root, Python or Mininet is missing, or something cannot be removed.
+pub fn clean() -> Result<u64, Error> {
+    if !rustix::process::geteuid().is_root() {
+        return Err(Error::input("only root can remove the remains of Mininet: run this with sudo"));
+    }
+    let python = python()?;
+    sweep_work_directories();
+    let work = tempfile::Builder::new().prefix(&format!("{WORK_PREFIX}{}-", std::process::id())).tempdir()?;
+    unpack(work.path())?;
+    cleanup(python, work.path())
+}
+
+/// Returns a Python that has Mininet.
+fn python() -> Result<&'static str, Error> {
+    let has_mininet = |python: &&&str| {
+        let asked = Command::new(python).args(["-c", "import mininet.net"]).output();
+        asked.is_ok_and(|done| done.status.success())
+    };
+    PYTHONS.iter().find(has_mininet).copied().ok_or_else(|| {
+        Error::input(
+            "Mininet is not installed: `sudo apt install mininet iputils-ping ethtool` (Debian, Ubuntu)",
+        )
+    })
+}
+
+fn unpack(work: &Path) -> Result<(), Error> {
+    let package = work.join(PACKAGE_NAME);
+    fs::create_dir(&package)?;
+    for (name, text) in PACKAGE {
+        fs::write(package.join(name), text)?;
+    }
+    Ok(())
+}
+
+fn in_package(python: &str, work: &Path) -> Command {
+    let mut command = Command::new(python);
+    command.args(["-B", "-m", PACKAGE_NAME]).env("PYTHONPATH", work);
+    command
+}
+
+/// The child inherits its ends of the pipes under their numbers.
+fn spawn(python: &str, work: &Path, requests: &PipeReader, replies: &PipeWriter) -> Result<Child, Error> {
+    rustix::io::fcntl_setfd(requests, FdFlags::empty()).map_err(std::io::Error::from)?;
+    rustix::io::fcntl_setfd(replies, FdFlags::empty()).map_err(std::io::Error::from)?;
+    let mut command = in_package(python, work);
+    command.arg("serve").arg(requests.as_raw_fd().to_string()).arg(replies.as_raw_fd().to_string());
+    command.spawn().map_err(|error| Error::Work(format!("{python}: {error}")))
+}
+
+/// Answers come by a thread, so that waiting for one can be broken off.
+fn listen(replies: PipeReader) -> Receiver<Value> {
+    let (sender, receiver) = sync_channel(16);
+    std::thread::spawn(move || {
+        for line in BufReader::new(replies).lines() {
+            let Ok(line) = line else { return };
+            let answer = serde_json::from_str(&line).unwrap_or_else(|_| json!({ "error": line }));
+            if sender.send(answer).is_err() {
+                return;
+            }
+        }
+    });
+    receiver
+}
+
+fn cleanup(python: &str, work: &Path) -> Result<u64, Error> {
+    let done = in_package(python, work).arg("clean").output()?;
+    match done.status.success() {
+        true => String::from_utf8_lossy(&done.stdout).trim().parse().map_err(Error::work),
+        false => Err(Error::Work(String::from_utf8_lossy(&done.stderr).trim().replace("error: ", ""))),
+    }
+}
+
+/// Removes working directories whose owner is gone.
+fn sweep_work_directories() {
+    for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
+        let name = entry.file_name().to_string_lossy().into_owned();
+        let owner =
+            name.strip_prefix(WORK_PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
+        if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
+            // Somebody else's, or gone meanwhile.
+            let _ = fs::remove_dir_all(entry.path());
+        }
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Every module of the package goes along.
+    #[test]
+    fn the_package_is_whole() {
+        let dir = concat!(env!("CARGO_MANIFEST_DIR"), "/../../mininet/weir_mininet");
+        let mut names: Vec<String> = fs::read_dir(dir)
+            .unwrap()
+            .map(|entry| entry.unwrap().file_name().into_string().unwrap())
+            .filter(|name| name.ends_with(".py"))
+            .collect();
+        names.sort();
+        assert_eq!(names, PACKAGE.iter().map(|(name, _)| *name).collect::<Vec<_>>());
+    }
+}

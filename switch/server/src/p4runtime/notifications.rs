@@ -1,0 +1,136 @@
+//! From the data plane to the primary: packet-ins, digest lists, idle timeouts. The data plane only ever puts
+//! something into a queue with a bound; all else happens here.
+
+use super::device::{Device, lock};
+use p4runtime::p4::v1::stream_message_response::Update;
+use p4runtime::p4::v1::{DigestList, IdleTimeoutNotification};
+use std::sync::Arc;
+use std::sync::atomic::Ordering;
+use std::time::{Duration, SystemTime, UNIX_EPOCH};
+use tokio::sync::mpsc;
+use tokio::sync::mpsc::error::TrySendError;
+use weir_switch::driver::{DataplaneError, DataplaneEvent, Delivery};
+use weir_switch::pipeline::Digest;
+
+/// Capacity of the queue between data plane and relay. The data plane drops and counts what exceeds it.
+const EVENT_QUEUE_LEN: usize = 4096;
+/// Interval at which entries are checked for timeouts, as in the specification's pseudo-code.
+const IDLE_SCAN: Duration = Duration::from_millis(10);
+/// Large tables are looked at less often: the data plane spends at most 1/50 of its time on it.
+const SCAN_DUTY_DIVISOR: u32 = 50;
+/// The most entries of a notification: such a message stays far below gRPC's 4 MB.
+const MAX_NOTIFIED_ENTRIES: usize = 1024;
+
+/// A message of the data plane.
+pub enum Event {
+    PacketIn(Vec<u8>),
+    Digest(Digest),
+}
+
+/// Subscribes to the messages of the data plane, which come out of the receiver.
+///
+/// # Errors
+///
+/// The data plane has stopped.
+pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, DataplaneError> {
+    let (queue, events) = mpsc::channel(EVENT_QUEUE_LEN);
+    let wanted = Arc::clone(&device.wanted);
+    let subscriber = move |notice: DataplaneEvent<'_>| {
+        let event = match notice {
+            DataplaneEvent::PacketIn { frame } if wanted.packet_in.load(Ordering::Relaxed) => {
+                Event::PacketIn(frame.to_vec())
+            }
+            DataplaneEvent::Digest(digest) if wanted.digests.load(Ordering::Relaxed) => {
+                Event::Digest(digest.clone())
+            }
+            _ if queue.is_closed() => return Delivery::Gone,
+            _ => return Delivery::Ignored,
+        };
+        match queue.try_send(event) {
+            Ok(()) => Delivery::Taken,
+            Err(TrySendError::Full(_)) => Delivery::Full,
+            Err(TrySendError::Closed(_)) => Delivery::Gone,
+        }
+    };
+    device.dataplane.subscribe(subscriber).await?;
+    Ok(events)
+}
+
+/// Passes packet-ins and digests on, until the data plane ends.
+pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
+    loop {
+        let due = lock(&device.digests).next_due();
+        let late = async {
+            match due {
+                Some(due) => {
+                    tokio::time::sleep(Duration::from_nanos(due.saturating_sub(device.now()).as_ns())).await
+                }
+                None => std::future::pending().await,
+            }
+        };
+        let event = tokio::select! {
+            event = events.recv() => event,
+            () = late => {
+                let lists = lock(&device.digests).due(device.now());
+                lists.into_iter().for_each(|list| send_digests(&device, list));
+                continue;
+            }
+            () = device.digests_changed.notified() => continue,
+        };
+        match event {
+            None => return,
+            Some(Event::PacketIn(frame)) => packet_in(&device, &frame),
+            Some(Event::Digest(digest)) => {
+                let (list, lost) = {
+                    let mut digests = lock(&device.digests);
+                    (digests.message(device.now(), digest), std::mem::take(&mut digests.lost))
+                };
+                device.config.lost.digests.fetch_add(lost, Ordering::Relaxed);
+                if let Some(list) = list {
+                    send_digests(&device, list);
+                }
+            }
+        }
+    }
+}
+
+fn packet_in(device: &Device, frame: &[u8]) {
+    let headers = lock(&device.headers).clone();
+    let packet = headers.and_then(|headers| headers.packet_in.packet_in(frame));
+    let sent = packet.is_some_and(|packet| lock(&device.sessions).send_to_primary(Update::Packet(packet)));
+    device.config.lost.packet_in.fetch_add(u64::from(!sent), Ordering::Relaxed);
+}
+
+fn send_digests(device: &Device, list: DigestList) {
+    let messages = list.data.len() as u64;
+    let list = DigestList { timestamp: wall_clock(), ..list };
+    if !lock(&device.sessions).send_to_primary(Update::Digest(list)) {
+        device.config.lost.digests.fetch_add(messages, Ordering::Relaxed);
+    }
+}
+
+/// Looks for entries that have timed out, as long as any may. Ends with the data plane.
+pub async fn watch_idle(device: Arc<Device>) {
+    loop {
+        while !device.has_timeouts.load(Ordering::Relaxed) {
+            device.timeouts_changed.notified().await;
+        }
+        while device.has_timeouts.load(Ordering::Relaxed) {
+            let Ok((expired, took)) = device.take_timed_out().await else { return };
+            for table_entry in expired.chunks(MAX_NOTIFIED_ENTRIES).map(<[_]>::to_vec) {
+                let count = table_entry.len() as u64;
+                let notification = IdleTimeoutNotification { table_entry, timestamp: wall_clock() };
+                if !lock(&device.sessions).send_to_primary(Update::IdleTimeoutNotification(notification)) {
+                    device.config.lost.timeouts.fetch_add(count, Ordering::Relaxed);
+                }
+            }
+            tokio::time::sleep(IDLE_SCAN.max(took * SCAN_DUTY_DIVISOR)).await;
+        }
+    }
+}
+
+/// Nanoseconds since the epoch.
+fn wall_clock() -> i64 {
+    let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
+    i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)
+}

@@ -1,0 +1,62 @@
+//! `bm_dev_mgr_*` and `bm_mgmt_get_info`: interfaces, and who this is.
+
+use super::service::{CallError, CallResult, Service};
+use super::value::{Fields, Value};
+use thrift::protocol::TType;
+
+/// `DevMgrErrorCode` (standard.thrift) has no other.
+const ERROR: i32 = 1;
+
+/// Answers it, if it is one of these.
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
+    let answer = match method {
+        "bm_dev_mgr_add_port" => add(service, args),
+        "bm_dev_mgr_remove_port" => remove(service, args),
+        "bm_dev_mgr_show_ports" => show(service),
+        "bm_mgmt_get_info" => {
+            // `BmConfig`: there are no sockets for notifications, events and debuggers.
+            let (device, port) = (service.device_id as i64, i32::from(service.port));
+            Ok(Value::structure([(1, Value::I64(device)), (2, Value::I32(port))]))
+        }
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn number(args: &Fields, id: i16) -> Result<u16, CallError> {
+    u16::try_from(args.i32(id)?).map_err(|_| CallError::Exception(ERROR))
+}
+
+fn add(service: &Service, args: &Fields) -> CallResult {
+    let (interface, port, capture) = (args.text(1)?, number(args, 2)?, args.text(3)?);
+    if !capture.is_empty() {
+        tracing::warn!(port, interface, "not added: captures are a matter of --pcap, for all ports");
+        return Err(CallError::Exception(ERROR));
+    }
+    done(service.handle.add_port(port, interface).wait())
+}
+
+fn remove(service: &Service, args: &Fields) -> CallResult {
+    done(service.handle.remove_port(number(args, 1)?).wait())
+}
+
+/// The exception has no text, so the reason goes to the log.
+fn done(answer: Result<(), weir_switch::driver::DataplaneError>) -> CallResult {
+    answer.map(|()| Value::Void).map_err(|error| {
+        tracing::warn!(%error, "refused");
+        CallError::Exception(ERROR)
+    })
+}
+
+fn show(service: &Service) -> CallResult {
+    let stats = service.handle.stats().wait()?;
+    let port = |port: &weir_switch::driver::PortStatus| {
+        Value::structure([
+            (1, Value::I32(i32::from(port.port))),
+            (2, Value::text(&port.interface)),
+            (3, Value::Bool(port.up)),
+            (4, Value::Map(Vec::new())),
+        ])
+    };
+    Ok(Value::List(TType::Struct, stats.ports.iter().map(port).collect()))
+}

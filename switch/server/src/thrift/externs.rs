@@ -1,0 +1,214 @@
+//! Arrays of counters, meters and registers.
+
+use super::entries::{counter_of, counter_value};
+use super::service::{CallError, CallResult, Service, check_context};
+use super::value::{Fields, Value};
+use thrift::protocol::TType;
+use weir_switch::pipeline::{CounterValue, MeterRates, Pipeline, TableError};
+
+/// The codes that counters, meters and registers share (`CounterOperationErrorCode` and so on, standard.thrift).
+const INVALID_NAME: i32 = 1;
+const INVALID_INDEX: i32 = 2;
+/// `RegisterOperationErrorCode` and `CounterOperationErrorCode`.
+const ERROR: i32 = 3;
+/// `MeterOperationErrorCode`.
+const BAD_RATES_LIST: i32 = 3;
+const INVALID_INFO_RATE_VALUE: i32 = 4;
+const INVALID_BURST_SIZE_VALUE: i32 = 5;
+/// `ParseVSetOperationErrorCode`.
+const VALUE_SET_ERROR: i32 = 2;
+
+/// Meters are set in units per microsecond, the pipeline keeps units per second.
+const US_PER_SECOND: f64 = 1e6;
+/// Number of cells that are read or written between two batches of frames.
+const CELLS_AT_ONCE: usize = 4096;
+
+/// Answers it, if it is one of these.
+pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
+    let answer = match method {
+        "bm_counter_read" => on_array(service, args, index(args), |pipeline, name, index| {
+            Ok(counter_value(pipeline.counter_read(name, index)?))
+        }),
+        "bm_counter_write" => counter_write(service, args),
+        "bm_counter_reset_all" => {
+            for_each_cell(service, args, Pipeline::counter_size, |pipeline, name, index| {
+                pipeline.counter_write(name, index, CounterValue::default())
+            })
+        }
+        "bm_meter_set_rates" => set_rates(service, args, 4, Some(index(args))),
+        "bm_meter_array_set_rates" => set_rates(service, args, 3, None),
+        "bm_meter_get_rates" => on_array(service, args, index(args), |pipeline, name, index| {
+            Ok(rates_value(pipeline.meter_rates(name, index)?))
+        }),
+        "bm_register_read" => on_array(service, args, index(args), |pipeline, name, index| {
+            Ok(Value::I64(number(&pipeline.register_read(name, index)?)))
+        }),
+        "bm_register_read_all" => register_read_all(service, args),
+        "bm_register_write" => register_write(service, args),
+        "bm_register_write_range" => register_write_range(service, args),
+        "bm_register_reset" => {
+            let cells = |pipeline: &Pipeline, name: &str| Ok(pipeline.register_info(name)?.0);
+            for_each_cell(service, args, cells, |pipeline, name, index| {
+                pipeline.register_write(name, index, &[0])
+            })
+        }
+        // Value sets are a matter of P4Runtime here.
+        "bm_parse_vset_add" | "bm_parse_vset_remove" | "bm_parse_vset_get" | "bm_parse_vset_clear" => {
+            Err(CallError::Exception(VALUE_SET_ERROR))
+        }
+        _ => return None,
+    };
+    Some(answer)
+}
+
+fn error_code(error: &TableError) -> i32 {
+    match error {
+        TableError::Unknown { .. } => INVALID_NAME,
+        TableError::OutOfBounds { .. } => INVALID_INDEX,
+        _ => ERROR,
+    }
+}
+
+/// Returns the index that field 3 gives. BMv2 takes a negative one for a large one.
+fn index(args: &Fields) -> thrift::Result<usize> {
+    Ok(args.i32(3)? as u32 as usize)
+}
+
+/// Runs something on the array that field 2 names.
+fn on_array<R: Send + 'static>(
+    service: &mut Service,
+    args: &Fields,
+    index: thrift::Result<usize>,
+    operation: impl FnOnce(&mut Pipeline, &str, usize) -> Result<R, TableError> + Send + 'static,
+) -> Result<R, CallError> {
+    check_context(args)?;
+    let (name, index) = (args.text(2)?, index?);
+    service.on_pipeline(INVALID_NAME, error_code, move |pipeline| operation(pipeline, &name, index))
+}
+
+/// Does something to every cell of the array that field 2 names, a few at a time: frames go on in between.
+fn for_each_cell(
+    service: &mut Service,
+    args: &Fields,
+    size: impl FnOnce(&Pipeline, &str) -> Result<usize, TableError> + Send + 'static,
+    operation: impl Fn(&mut Pipeline, &str, usize) -> Result<(), TableError> + Copy + Send + 'static,
+) -> CallResult {
+    let cells = on_array(service, args, Ok(0), |pipeline, name, _| size(pipeline, name))?;
+    for first in (0..cells).step_by(CELLS_AT_ONCE) {
+        on_array(service, args, Ok(first), move |pipeline, name, first| {
+            (first..cells.min(first + CELLS_AT_ONCE)).try_for_each(|index| operation(pipeline, name, index))
+        })?;
+    }
+    Ok(Value::Void)
+}
+
+fn counter_write(service: &mut Service, args: &Fields) -> CallResult {
+    let value = counter_of(args.fields(4)?)?;
+    on_array(service, args, index(args), move |pipeline, name, index| {
+        pipeline.counter_write(name, index, value)?;
+        Ok(Value::Void)
+    })
+}
+
+// ---- Meters ------------------------------------------------------------------------------------
+
+/// Reads a list of two `BmMeterRateConfig`, or says with which code of meters it is refused.
+pub(super) fn rates_of(args: &Fields, id: i16) -> thrift::Result<Result<MeterRates, i32>> {
+    let mut rates = Vec::new();
+    for rate in args.structs(id)? {
+        rates.push((rate.double(1)? * US_PER_SECOND, rate.i32(2)?));
+    }
+    let [(cir, cburst), (pir, pburst)] = rates[..] else { return Ok(Err(BAD_RATES_LIST)) };
+    if !(0.0..=pir).contains(&cir) || !pir.is_finite() {
+        return Ok(Err(INVALID_INFO_RATE_VALUE));
+    }
+    let (Ok(cburst), Ok(pburst)) = (u64::try_from(cburst), u64::try_from(pburst)) else {
+        return Ok(Err(INVALID_BURST_SIZE_VALUE));
+    };
+    Ok(Ok(MeterRates { cir: cir.round() as u64, cburst, pir: pir.round() as u64, pburst }))
+}
+
+/// Returns a list of `BmMeterRateConfig`; empty for a meter without rates.
+pub(super) fn rates_value(rates: Option<MeterRates>) -> Value {
+    let rate = |rate: u64, burst: u64| {
+        let burst = i32::try_from(burst).unwrap_or(i32::MAX);
+        Value::structure([(1, Value::Double(rate as f64 / US_PER_SECOND)), (2, Value::I32(burst))])
+    };
+    let both = rates.map(|rates| [rate(rates.cir, rates.cburst), rate(rates.pir, rates.pburst)]);
+    Value::List(TType::Struct, both.into_iter().flatten().collect())
+}
+
+fn set_rates(
+    service: &mut Service,
+    args: &Fields,
+    id: i16,
+    cell: Option<thrift::Result<usize>>,
+) -> CallResult {
+    let rates = rates_of(args, id)?;
+    // An unknown meter is refused before its rates are looked at.
+    on_array(service, args, Ok(0), |pipeline, name, _| pipeline.meter_size(name))?;
+    let rates = rates.map_err(CallError::Exception)?;
+    match cell {
+        Some(index) => on_array(service, args, index, move |pipeline, name, index| {
+            pipeline.meter_set_rates(name, index, Some(rates))?;
+            Ok(Value::Void)
+        }),
+        None => for_each_cell(service, args, Pipeline::meter_size, move |pipeline, name, index| {
+            pipeline.meter_set_rates(name, index, Some(rates))
+        }),
+    }
+}
+
+// ---- Registers ---------------------------------------------------------------------------------
+
+/// Returns the lowest 64 bits of a big-endian number.
+fn number(bytes: &[u8]) -> i64 {
+    bytes.iter().fold(0, |value, &byte| value << 8 | i64::from(byte))
+}
+
+fn register_read_all(service: &mut Service, args: &Fields) -> CallResult {
+    let cells = on_array(service, args, Ok(0), |pipeline, name, _| Ok(pipeline.register_info(name)?.0))?;
+    let mut values = Vec::new();
+    for first in (0..cells).step_by(CELLS_AT_ONCE) {
+        values.extend(on_array(service, args, Ok(first), move |pipeline, name, first| {
+            let cells = first..cells.min(first + CELLS_AT_ONCE);
+            cells
+                .map(|index| Ok(Value::I64(number(&pipeline.register_read(name, index)?))))
+                .collect::<Result<Vec<_>, _>>()
+        })?);
+    }
+    Ok(Value::List(TType::I64, values))
+}
+
+/// Writes a number to a register, as many of its low bits as there are.
+fn write_truncated(pipeline: &mut Pipeline, name: &str, index: usize, value: i64) -> Result<(), TableError> {
+    let (_, bits) = pipeline.register_info(name)?;
+    let kept = if bits < i64::BITS { value & ((1 << bits) - 1) } else { value };
+    pipeline.register_write(name, index, &kept.to_be_bytes())
+}
+
+fn register_write(service: &mut Service, args: &Fields) -> CallResult {
+    let value = args.i64(4)?;
+    on_array(service, args, index(args), move |pipeline, name, index| {
+        write_truncated(pipeline, name, index, value)?;
+        Ok(Value::Void)
+    })
+}
+
+/// From the first index to the one before the last, all or none.
+fn register_write_range(service: &mut Service, args: &Fields) -> CallResult {
+    let (end, value) = (args.i32(4)? as u32 as usize, args.i64(5)?);
+    let (cells, first) = on_array(service, args, index(args), |pipeline, name, first| {
+        Ok((pipeline.register_info(name)?.0, first))
+    })?;
+    if first > end || end > cells {
+        return Err(CallError::Exception(INVALID_INDEX));
+    }
+    for first in (first..end).step_by(CELLS_AT_ONCE) {
+        on_array(service, args, Ok(first), move |pipeline, name, first| {
+            (first..end.min(first + CELLS_AT_ONCE))
+                .try_for_each(|index| write_truncated(pipeline, name, index, value))
+        })?;
+    }
+    Ok(Value::Void)
+}

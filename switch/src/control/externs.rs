@@ -1,0 +1,390 @@
+//! Arrays of cells (counters, meters, registers) and the same of table entries.
+
+use super::table::checked_key;
+use super::value::to_width;
+use super::{Control, ControlError, ReadPage};
+use crate::Switch;
+use crate::pipeline::{CounterValue, MeterRates};
+use p4runtime::google::rpc::Code;
+use p4runtime::p4::config::v1::meter_spec::Type as MeterType;
+use p4runtime::p4::config::v1::p4_bitstring_like_type_spec::TypeSpec as Bits;
+use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
+use p4runtime::p4::config::v1::{MeterSpec, Register};
+use p4runtime::p4::v1::p4_data::Data;
+use p4runtime::p4::v1::update::Type;
+use p4runtime::p4::v1::{
+    CounterData, CounterEntry, DirectCounterEntry, DirectMeterEntry, Index, MeterConfig, MeterEntry, P4Data,
+    RegisterEntry, TableEntry,
+};
+use p4runtime::p4info::{self, Object};
+use p4runtime::value::canonical;
+
+fn require_modify(kind: Type, what: &str) -> Result<(), ControlError> {
+    match kind {
+        Type::Modify => Ok(()),
+        _ => Err(ControlError::invalid(format!("{what} can only be modified"))),
+    }
+}
+
+/// Returns the objects that an id asks for: one, or all if the id is 0.
+///
+/// # Errors
+///
+/// There is no object with the id.
+pub fn objects_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<Vec<&T>, ControlError> {
+    match id {
+        0 => Ok(objects.iter().collect()),
+        id => object_by_id(objects, id).map(|object| vec![object]),
+    }
+}
+
+pub fn object_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<&T, ControlError> {
+    objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
+}
+
+/// Returns the cells that an index means: one, or all of them.
+fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Range<usize>, ControlError> {
+    let Some(&Index { index }) = index else { return Ok(0..size) };
+    let cell = usize::try_from(index)
+        .map_err(|_| ControlError::invalid(format!("{name}: index {index} is negative")))?;
+    if cell >= size {
+        let message = format!("{name}: index {index} is outside its {size} cells");
+        return Err(ControlError::new(Code::OutOfRange, message));
+    }
+    Ok(cell..cell + 1)
+}
+
+/// Returns those of some cells that belong to a part of a read.
+fn part_of(cells: std::ops::Range<usize>, part: &mut ReadPage) -> std::ops::Range<usize> {
+    let inside = part.take_rows(cells.len());
+    cells.start + inside.start..cells.start + inside.end
+}
+
+fn index(cell: usize) -> Option<Index> {
+    Some(Index { index: cell as i64 })
+}
+
+// ---- Counters ----------------------------------------------------------------------------------
+
+pub fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
+    let count =
+        |n: i64| u64::try_from(n).map_err(|_| ControlError::invalid(format!("a counter cannot be {n}")));
+    Ok(CounterValue { packets: count(data.packet_count)?, bytes: count(data.byte_count)? })
+}
+
+pub fn counter_data(value: CounterValue) -> CounterData {
+    // Counters have 64 bits, the message has a sign.
+    let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    CounterData { packet_count: count(value.packets), byte_count: count(value.bytes) }
+}
+
+impl Control {
+    pub(super) fn write_counter(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &CounterEntry,
+    ) -> Result<(), ControlError> {
+        require_modify(kind, "a counter")?;
+        let name = &object_by_id(&self.index.counters, entry.counter_id)?.preamble().name;
+        let cells = cells(entry.index.as_ref(), name, switch.pipeline().counter_size(name)?)?;
+        let Some(data) = &entry.data else { return Ok(()) };
+        let value = counter_value(data)?;
+        for cell in cells {
+            switch.pipeline_mut().counter_write(name, cell, value)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_counters(
+        &self,
+        switch: &Switch,
+        request: &CounterEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<CounterEntry>, ControlError> {
+        let mut found = Vec::new();
+        for counter in objects_by_id(&self.index.counters, request.counter_id)? {
+            let preamble = counter.preamble();
+            let size = switch.pipeline().counter_size(&preamble.name)?;
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+                let data = Some(counter_data(switch.pipeline().counter_read(&preamble.name, cell)?));
+                found.push(CounterEntry { counter_id: preamble.id, index: index(cell), data });
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn write_direct_counter(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &DirectCounterEntry,
+    ) -> Result<(), ControlError> {
+        require_modify(kind, "a direct counter")?;
+        let at = table_entry(entry.table_entry.as_ref())?;
+        self.needs_direct_counter(at)?;
+        let (table, handle) = self.find(switch, at)?;
+        let Some(data) = &entry.data else { return Ok(()) };
+        Ok(switch.pipeline_mut().direct_counter_write(table, handle, counter_value(data)?)?)
+    }
+
+    pub(super) fn read_direct_counters(
+        &self,
+        switch: &Switch,
+        request: &DirectCounterEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<DirectCounterEntry>, ControlError> {
+        let at = table_entry(request.table_entry.as_ref())?;
+        if at.table_id != 0 {
+            self.needs_direct_counter(at)?;
+        }
+        let with_counters = TableEntry { counter_data: Some(CounterData::default()), ..at.clone() };
+        let entries = self.entries_at(switch, at, &with_counters, part)?;
+        let counted = entries.into_iter().filter_map(|mut entry| {
+            let data = Some(entry.counter_data.take()?);
+            Some(DirectCounterEntry { table_entry: Some(key_of(entry)), data })
+        });
+        Ok(counted.collect())
+    }
+
+    fn needs_direct_counter(&self, at: &TableEntry) -> Result<(), ControlError> {
+        let (table, _) = self.table(at.table_id)?;
+        match self.has_direct_counter(table) {
+            true => Ok(()),
+            false => {
+                Err(ControlError::invalid(format!("table {} has no direct counter", table.preamble().name)))
+            }
+        }
+    }
+
+    /// Returns the entries that a request for direct resources means. One that names an entry must find it.
+    fn entries_at(
+        &self,
+        switch: &Switch,
+        at: &TableEntry,
+        request: &TableEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<TableEntry>, ControlError> {
+        if !at.r#match.is_empty() {
+            checked_key(self.table(at.table_id)?.0, at)?;
+            self.find(switch, at)?;
+        }
+        self.read_table_entries(switch, request, part)
+    }
+}
+
+fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> {
+    let entry = entry.ok_or_else(|| ControlError::invalid("no table entry is named"))?;
+    match entry.is_default_action {
+        true => Err(ControlError::unimplemented("direct resources of a default action are not supported")),
+        false => Ok(entry),
+    }
+}
+
+/// Returns the key of an entry, without action and settings.
+fn key_of(entry: TableEntry) -> TableEntry {
+    let TableEntry { table_id, r#match, priority, .. } = entry;
+    TableEntry { table_id, r#match, priority, ..TableEntry::default() }
+}
+
+// ---- Meters ------------------------------------------------------------------------------------
+
+pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<MeterRates, ControlError> {
+    let unsigned =
+        |n: i64| u64::try_from(n).map_err(|_| ControlError::invalid(format!("a meter cannot have {n}")));
+    let kind = spec.map_or(MeterType::TwoRateThreeColor, MeterSpec::r#type);
+    if kind == MeterType::SingleRateThreeColor {
+        return Err(ControlError::unimplemented("single-rate three-colour meters are not supported"));
+    }
+    if config.eburst != 0 {
+        return Err(ControlError::invalid("eburst belongs to single-rate three-colour meters"));
+    }
+    if kind == MeterType::SingleRateTwoColor && (config.pir, config.pburst) != (config.cir, config.cburst) {
+        return Err(ControlError::invalid("a single-rate meter has pir = cir and pburst = cburst"));
+    }
+    if config.pir < config.cir {
+        return Err(ControlError::invalid(format!(
+            "the peak rate {} is below the rate {}",
+            config.pir, config.cir
+        )));
+    }
+    Ok(MeterRates {
+        cir: unsigned(config.cir)?,
+        cburst: unsigned(config.cburst)?,
+        pir: unsigned(config.pir)?,
+        pburst: unsigned(config.pburst)?,
+    })
+}
+
+pub fn meter_config(rates: MeterRates) -> MeterConfig {
+    let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
+    MeterConfig {
+        cir: signed(rates.cir),
+        cburst: signed(rates.cburst),
+        pir: signed(rates.pir),
+        pburst: signed(rates.pburst),
+        eburst: 0,
+    }
+}
+
+fn reject_color_counters(asked: bool) -> Result<(), ControlError> {
+    match asked {
+        true => Err(ControlError::unimplemented("meters do not count their colours")),
+        false => Ok(()),
+    }
+}
+
+impl Control {
+    pub(super) fn write_meter(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &MeterEntry,
+    ) -> Result<(), ControlError> {
+        require_modify(kind, "a meter")?;
+        reject_color_counters(entry.counter_data.is_some())?;
+        let meter = object_by_id(&self.index.meters, entry.meter_id)?;
+        let name = &meter.preamble().name;
+        let cells = cells(entry.index.as_ref(), name, switch.pipeline().meter_size(name)?)?;
+        let rates =
+            entry.config.as_ref().map(|config| meter_rates(meter.spec.as_ref(), config)).transpose()?;
+        for cell in cells {
+            switch.pipeline_mut().meter_set_rates(name, cell, rates)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_meters(
+        &self,
+        switch: &Switch,
+        request: &MeterEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<MeterEntry>, ControlError> {
+        reject_color_counters(request.counter_data.is_some())?;
+        let mut found = Vec::new();
+        for meter in objects_by_id(&self.index.meters, request.meter_id)? {
+            let preamble = meter.preamble();
+            let size = switch.pipeline().meter_size(&preamble.name)?;
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+                let config = switch.pipeline().meter_rates(&preamble.name, cell)?.map(meter_config);
+                found.push(MeterEntry {
+                    meter_id: preamble.id,
+                    index: index(cell),
+                    config,
+                    counter_data: None,
+                });
+            }
+        }
+        Ok(found)
+    }
+
+    pub(super) fn write_direct_meter(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &DirectMeterEntry,
+    ) -> Result<(), ControlError> {
+        require_modify(kind, "a direct meter")?;
+        reject_color_counters(entry.counter_data.is_some())?;
+        let at = table_entry(entry.table_entry.as_ref())?;
+        let (table, _) = self.table(at.table_id)?;
+        let none = || ControlError::invalid(format!("table {} has no direct meter", table.preamble().name));
+        let spec = self.direct_meter(table).ok_or_else(none)?.spec.as_ref();
+        let rates = entry.config.as_ref().map(|config| meter_rates(spec, config)).transpose()?;
+        let (table, handle) = self.find(switch, at)?;
+        Ok(switch.pipeline_mut().direct_meter_set_rates(table, handle, rates)?)
+    }
+
+    pub(super) fn read_direct_meters(
+        &self,
+        switch: &Switch,
+        request: &DirectMeterEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<DirectMeterEntry>, ControlError> {
+        reject_color_counters(request.counter_data.is_some())?;
+        let at = table_entry(request.table_entry.as_ref())?;
+        let metered = |id: u32| self.table(id).is_ok_and(|(table, _)| self.direct_meter(table).is_some());
+        if at.table_id != 0 && !metered(at.table_id) {
+            let (table, _) = self.table(at.table_id)?;
+            return Err(ControlError::invalid(format!(
+                "table {} has no direct meter",
+                table.preamble().name
+            )));
+        }
+        let with_meters = TableEntry { meter_config: Some(MeterConfig::default()), ..at.clone() };
+        let entries = self.entries_at(switch, at, &with_meters, part)?;
+        let entries = entries.into_iter().filter(|entry| metered(entry.table_id)).map(|mut entry| {
+            let config = entry.meter_config.take();
+            DirectMeterEntry { table_entry: Some(key_of(entry)), config, counter_data: None }
+        });
+        Ok(entries.collect())
+    }
+}
+
+// ---- Registers ---------------------------------------------------------------------------------
+
+/// Returns the width of a register's cells. Other types than bit<W> and int<W> do not exist in BMv2.
+///
+/// # Errors
+///
+/// The cells have another type.
+pub fn register_bits(register: &Register) -> Result<i32, ControlError> {
+    let spec = register.type_spec.as_ref().and_then(|spec| spec.type_spec.as_ref());
+    let bits = match spec {
+        Some(TypeSpec::Bitstring(bits)) => match &bits.type_spec {
+            Some(Bits::Bit(bit)) => Some(bit.bitwidth),
+            Some(Bits::Int(int)) => Some(int.bitwidth),
+            _ => None,
+        },
+        _ => None,
+    };
+    bits.ok_or_else(|| {
+        ControlError::unimplemented(format!(
+            "register {} does not hold bit strings",
+            register.preamble().name
+        ))
+    })
+}
+
+impl Control {
+    pub(super) fn write_register(
+        &mut self,
+        switch: &mut Switch,
+        kind: Type,
+        entry: &RegisterEntry,
+    ) -> Result<(), ControlError> {
+        require_modify(kind, "a register")?;
+        let register = object_by_id(&self.index.registers, entry.register_id)?;
+        let name = &register.preamble().name;
+        let (size, _) = switch.pipeline().register_info(name)?;
+        let cells = cells(entry.index.as_ref(), name, size)?;
+        let bits = register_bits(register)?;
+        let value = match entry.data.as_ref().and_then(|data| data.data.as_ref()) {
+            Some(Data::Bitstring(value)) => to_width(value, bits).map_err(|e| e.at(name))?,
+            _ => return Err(ControlError::invalid(format!("{name} takes a bit string of {bits} bits"))),
+        };
+        for cell in cells {
+            switch.pipeline_mut().register_write(name, cell, &value)?;
+        }
+        Ok(())
+    }
+
+    pub(super) fn read_registers(
+        &self,
+        switch: &Switch,
+        request: &RegisterEntry,
+        part: &mut ReadPage,
+    ) -> Result<Vec<RegisterEntry>, ControlError> {
+        let mut found = Vec::new();
+        for register in objects_by_id(&self.index.registers, request.register_id)? {
+            let preamble = register.preamble();
+            let (size, _) = switch.pipeline().register_info(&preamble.name)?;
+            for cell in part_of(cells(request.index.as_ref(), &preamble.name, size)?, part) {
+                let value = canonical(&switch.pipeline().register_read(&preamble.name, cell)?);
+                let data = Some(P4Data { data: Some(Data::Bitstring(value)) });
+                found.push(RegisterEntry { register_id: preamble.id, index: index(cell), data });
+            }
+        }
+        Ok(found)
+    }
+}

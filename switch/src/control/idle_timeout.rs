@@ -1,0 +1,31 @@
+//! Entries that no packet matched for as long as their controller said.
+
+use super::{Control, ControlError};
+use crate::Switch;
+use p4runtime::p4::v1::TableEntry;
+use weir_units::Time;
+
+impl Control {
+    /// Returns whether any entry has an idle timeout.
+    pub fn has_timeouts(&self) -> bool {
+        self.timeout_entries > 0
+    }
+
+    /// Returns the entries that have timed out by `now`, with key, metadata and timeout, as P4Runtime's
+    /// notification has them. The timeout of each starts again.
+    ///
+    /// # Errors
+    ///
+    /// INTERNAL: the P4Info is not of the program that runs.
+    pub fn take_timed_out(&self, switch: &mut Switch, now: Time) -> Result<Vec<TableEntry>, ControlError> {
+        let ticks = switch.clock().ticks(now);
+        let expired = switch.pipeline_mut().take_timed_out(ticks);
+        let described = expired.into_iter().filter_map(|(table, handle)| {
+            let (&id, _) = self.tables.iter().find(|(_, known)| **known == table)?;
+            let (info, _) = self.table(id).ok()?;
+            let entry = switch.pipeline().table_entry(table, handle).ok()?;
+            Some(self.entry(info, &entry).map(|entry| TableEntry { action: None, ..entry }))
+        });
+        described.collect()
+    }
+}

@@ -1,0 +1,278 @@
+//! The commands of the control plane, as the data-plane thread runs them.
+
+use super::capture::{self, Capture};
+use super::config::FrameSource;
+use super::event::Subscriber;
+use super::fabric::FabricPort;
+use super::handle::DataplaneError;
+use super::pcap::{PcapError, PcapReader, PcapWriter};
+use super::port::Port;
+use super::port_link::{PortLink, PortLinkConfig, SwitchLinks, direction};
+use super::replay::Replay;
+use super::stats::{DataplaneStats, IoDrop, IoDrops, PortStatus};
+use super::switch_runtime::{NO_PORT, PORTS, Runtime, receive};
+use crate::engine::{Switch, SwitchConfig};
+use crate::link::LinkChange;
+use crate::tm::{MAX_PORT, QueueLimits, Rate};
+use std::path::Path;
+use weir_units::Time;
+
+impl Runtime {
+    pub fn now(&self) -> Time {
+        self.clock.now()
+    }
+
+    pub fn stop(&mut self) {
+        self.running = false;
+    }
+
+    pub fn switch(&mut self) -> Result<&mut Switch, DataplaneError> {
+        self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
+    }
+
+    /// Returns the configuration as it was at the start; [`Self::install`] brings the rates and limits set since.
+    pub fn switch_config(&self) -> SwitchConfig {
+        self.config.switch_config()
+    }
+
+    pub fn install(&mut self, mut switch: Box<Switch>) -> Option<Box<Switch>> {
+        for (&(port, priority), &rate) in &self.rates {
+            switch.set_rate(port, priority, rate);
+        }
+        for (&(port, priority), &limits) in &self.limits {
+            switch.set_limits(port, Some(priority), limits);
+        }
+        let old = self.switch.replace(switch);
+        // What the old one's rates were waited for no longer matters.
+        (0..PORTS as u16).for_each(|port| self.wake_port(port));
+        old
+    }
+
+    pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
+        let known = port <= MAX_PORT && priority.is_none_or(|priority| priority < self.config.priorities);
+        if known {
+            self.rates.insert((port, priority), rate);
+            self.wake_port(port);
+            if let Some(switch) = &mut self.switch {
+                switch.set_rate(port, priority, rate);
+            }
+        }
+        known
+    }
+
+    pub fn set_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) {
+        self.limits.insert((port, priority), limits);
+        if let Some(switch) = &mut self.switch {
+            switch.set_limits(port, Some(priority), limits);
+        }
+    }
+
+    /// Does something to each queue that is meant. `false`: there is none.
+    pub fn for_queues(
+        &mut self,
+        port: Option<u16>,
+        priority: Option<u8>,
+        operation: impl Fn(&mut Runtime, u16, u8),
+    ) -> bool {
+        let known = port.is_none_or(|port| port <= MAX_PORT)
+            && priority.is_none_or(|priority| priority < self.config.priorities);
+        if known {
+            for port in port.map_or(0..=MAX_PORT, |port| port..=port) {
+                for priority in priority.map_or(0..=self.config.priorities - 1, |one| one..=one) {
+                    operation(self, port, priority);
+                }
+            }
+        }
+        known
+    }
+
+    pub fn add_port(&mut self, number: u16, interface: &str) -> Result<(), DataplaneError> {
+        let refuse = |reason: String| DataplaneError::Port { port: number, reason };
+        if number > MAX_PORT || number == self.config.drop_port || self.config.cpu_port == Some(number) {
+            return Err(refuse(format!(
+                "not a port number for an interface; choose one up to {MAX_PORT} that is neither drop nor CPU port"
+            )));
+        }
+        if let Some(port) = self.ports.iter().find(|port| port.number == number && port.name == interface)
+            && port.peer().is_some()
+            && !port.up
+        {
+            self.plug(number, true, true);
+            return Ok(());
+        }
+        if self.ports.len() >= self.config.max_ports {
+            return Err(refuse(format!(
+                "the switch has {} ports already; raise --max-port-count",
+                self.ports.len()
+            )));
+        }
+        if let Some(other) = self.ports.iter().find(|port| port.number == number || port.name == interface) {
+            return Err(refuse(format!("{} is port {} already", other.name, other.number)));
+        }
+        let mut port = match &self.config.frames {
+            FrameSource::Interfaces => self.open_interface(number, interface),
+            FrameSource::Files { directory, .. } => {
+                open_files(&mut self.replay, number, directory, interface).map_err(|error| error.to_string())
+            }
+        }
+        .map_err(refuse)?;
+        if let Some(&wire) = self.config.port_links.get(&number) {
+            port.attach_link(wire);
+        }
+        if let Some([sent, received]) = self.detached_links.remove(&number) {
+            (port.in_flight, port.incoming) = (sent, received);
+        }
+        self.watched.watch(self.number, &port);
+        self.put_port(port);
+        Ok(())
+    }
+
+    /// Attaches a link to a port of another switch of this data plane.
+    pub fn add_inner_port(&mut self, inner: &FabricPort) -> Result<(), DataplaneError> {
+        let refuse = |reason: String| DataplaneError::Port { port: inner.port, reason };
+        let wire = self.config.port_links.get(&inner.port).copied();
+        let wire = wire.ok_or_else(|| refuse("a link between two switches needs a rate".to_owned()))?;
+        let capture = self.open_capture(&inner.name).map_err(refuse)?;
+        let mut port = Port::inner(inner.port, &inner.name, inner.to, capture);
+        port.attach_link(wire);
+        self.put_port(port);
+        Ok(())
+    }
+
+    /// Returns the state of the links at all ports that have one.
+    pub fn links(&mut self) -> SwitchLinks {
+        let Runtime { config, ports, port_index: index, detached_links: unplugged, lateness, .. } = self;
+        let link = |(&number, wire): (&u16, &PortLinkConfig)| match ports
+            .get_mut(usize::from(index[usize::from(number)]))
+        {
+            Some(port) => port.link(wire),
+            None => {
+                let link = unplugged.get(&number).unwrap_or(&[None, None]);
+                let [sent, received] = link.each_ref().map(|it| direction(it.as_ref(), IoDrops::default()));
+                PortLink { port: number, link: wire.link, sent, received }
+            }
+        };
+        SwitchLinks {
+            ports: config.port_links.iter().map(link).collect(),
+            lateness: lateness.last().to_vec(),
+        }
+    }
+
+    /// Changes the links at these ports. A port is kept to a new rate, too.
+    pub fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
+        for &number in numbers {
+            let Some(wire) = self.config.port_links.get_mut(&number) else { continue };
+            wire.link = change.apply(wire.link);
+            let at = usize::from(self.port_index[usize::from(number)]);
+            let plugged = self.ports.get_mut(at).map(|port| [&mut port.in_flight, &mut port.incoming]);
+            let unplugged = self.detached_links.get_mut(&number).map(|link| link.each_mut());
+            for direction in plugged.into_iter().chain(unplugged).flatten().flatten() {
+                direction.change(change, &mut self.out.pool);
+            }
+            if let Some(rate) = change.rate {
+                self.set_rate(number, None, rate.map_or(Rate::Unlimited, Rate::Bits));
+            }
+        }
+    }
+
+    fn put_port(&mut self, port: Port) {
+        self.port_index[usize::from(port.number)] = self.ports.len() as u16;
+        self.ports.push(port);
+        self.ports_changed = true;
+    }
+
+    fn open_capture(&self, interface: &str) -> Result<Option<Capture>, String> {
+        let capture = self.config.capture.as_ref().map(|config| Capture::open(config, interface));
+        capture.transpose().map_err(|error| error.to_string())
+    }
+
+    fn open_interface(&self, number: u16, interface: &str) -> Result<Port, String> {
+        let capture = self.open_capture(interface)?;
+        Port::open(number, interface, self.config.ring_bytes, capture).map_err(|error| {
+            let hint = match error.kind() {
+                std::io::ErrorKind::PermissionDenied => "; raw sockets need root (CAP_NET_RAW)",
+                _ => "",
+            };
+            format!("interface {interface}: {error}{hint}")
+        })
+    }
+
+    pub fn remove_port(&mut self, number: u16) -> Result<(), DataplaneError> {
+        let refuse = |reason: &str| DataplaneError::Port { port: number, reason: reason.to_owned() };
+        if matches!(self.config.frames, FrameSource::Files { .. }) {
+            return Err(refuse("ports cannot be removed while frames come from files"));
+        }
+        let at = self.port_index.get(usize::from(number)).copied().unwrap_or(NO_PORT);
+        if at == NO_PORT {
+            return Err(refuse("there is no such port"));
+        }
+        if self.ports[usize::from(at)].peer().is_some() {
+            self.plug(number, true, false);
+            return Ok(());
+        }
+        self.ports_changed = true;
+        let port = self.ports.remove(usize::from(at));
+        self.portless_drops.add(IoDrop::NoInterface, port.unsent() as u64);
+        if port.in_flight.is_some() {
+            let mut link = [port.in_flight, port.incoming];
+            link.iter_mut().flatten().for_each(|direction| direction.drop_in_flight(&mut self.out.pool));
+            self.detached_links.insert(number, link);
+        }
+        self.port_index[usize::from(number)] = NO_PORT;
+        for (at, port) in self.ports.iter().enumerate() {
+            self.port_index[usize::from(port.number)] = at as u16;
+        }
+        self.wake_port(number);
+        Ok(())
+    }
+
+    pub fn subscribe(&mut self, subscriber: Subscriber) {
+        self.out.subscribers.add(subscriber);
+    }
+
+    /// A packet from the controller.
+    pub fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
+        let now = self.clock.now();
+        self.packet_out += 1;
+        let Some(switch) = &mut self.switch else { return self.portless_drops.add(IoDrop::NoProgram, 1) };
+        receive(switch, &self.config, now, cpu_port, frame, &mut self.out);
+    }
+
+    pub fn stats(&mut self) -> DataplaneStats {
+        let switch = self.switch.as_deref();
+        let mut ports: Vec<PortStatus> = Vec::with_capacity(self.ports.len());
+        for port in &mut self.ports {
+            port.sync_counters();
+            ports.push(PortStatus {
+                port: port.number,
+                interface: port.name.clone(),
+                up: port.up,
+                counters: port.counters.clone(),
+                queued: switch.map_or(0, |switch| switch.queue_packets(port.number)),
+            });
+        }
+        ports.sort_by_key(|port| port.port);
+        DataplaneStats {
+            uptime: self.clock.now(),
+            ports,
+            portless_drops: self.portless_drops.clone(),
+            packet_in: self.packet_in,
+            packet_out: self.packet_out,
+            digests_lost: self.out.digests_lost,
+            switch: switch.map(Switch::counters),
+        }
+    }
+}
+
+fn open_files(
+    replay: &mut Replay,
+    number: u16,
+    directory: &Path,
+    interface: &str,
+) -> Result<Port, PcapError> {
+    let (input, output) = capture::files(directory, interface);
+    let reader = PcapReader::open(&input)?;
+    let writer = PcapWriter::create(&output, u64::MAX)?;
+    replay.add(number, reader)?;
+    Ok(Port::to_file(number, interface, writer))
+}

@@ -1,0 +1,87 @@
+//! Notifications from the data plane: digests, packets for the controller, and ports that come up or go down.
+
+use crate::pipeline::Digest;
+
+/// A notification from the data plane.
+#[derive(Clone, Copy, Debug)]
+pub enum DataplaneEvent<'a> {
+    /// The program sent a packet to the CPU port.
+    PacketIn {
+        /// The whole frame as it left the deparser, controller header first.
+        frame: &'a [u8],
+    },
+    /// The program has a message for its controller.
+    Digest(&'a Digest),
+    /// A port came up or went down.
+    Port {
+        /// Its number.
+        port: u16,
+        /// True if it can send and receive now.
+        up: bool,
+    },
+}
+
+/// A subscriber's answer to a notification.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub enum Delivery {
+    /// The subscriber has taken the notification.
+    Taken,
+    /// The subscriber needs the notification and has no room for it: it is lost.
+    Full,
+    /// The subscriber does not need this notification.
+    Ignored,
+    /// The subscriber has ended and is removed.
+    Gone,
+}
+
+/// The listener. Called on the data-plane thread, so it must not block: it copies what it needs into
+/// a channel with bounds and returns.
+pub(super) type Subscriber = Box<dyn FnMut(DataplaneEvent<'_>) -> Delivery + Send>;
+
+#[derive(Default)]
+pub(super) struct Subscribers(Vec<Subscriber>);
+
+impl Subscribers {
+    pub fn add(&mut self, subscriber: Subscriber) {
+        self.0.push(subscriber);
+    }
+
+    /// Passes a notification to all subscribers. Returns true if at least one has taken it.
+    pub fn notify(&mut self, notice: DataplaneEvent<'_>) -> bool {
+        let mut taken = false;
+        self.0.retain_mut(|subscriber| {
+            let delivery = subscriber(notice);
+            taken |= delivery == Delivery::Taken;
+            delivery != Delivery::Gone
+        });
+        taken
+    }
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use std::sync::mpsc::{TrySendError, sync_channel};
+
+    #[test]
+    fn a_full_subscriber_loses_and_a_gone_one_is_forgotten() {
+        let (sender, receiver) = sync_channel(1);
+        let mut all = Subscribers::default();
+        all.add(Box::new(move |notice| match notice {
+            DataplaneEvent::Port { port, .. } => match sender.try_send(port) {
+                Ok(()) => Delivery::Taken,
+                Err(TrySendError::Full(_)) => Delivery::Full,
+                Err(TrySendError::Disconnected(_)) => Delivery::Gone,
+            },
+            _ => Delivery::Ignored,
+        }));
+        let port = |port| DataplaneEvent::Port { port, up: true };
+        assert!(all.notify(port(1)));
+        assert!(!all.notify(port(2)));
+        assert_eq!(receiver.try_recv(), Ok(1));
+        assert!(!all.notify(DataplaneEvent::PacketIn { frame: &[] }));
+        drop(receiver);
+        assert!(!all.notify(port(3)));
+        assert!(all.0.is_empty());
+    }
+}

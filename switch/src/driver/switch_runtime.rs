@@ -1,0 +1,531 @@
+//! One switch of a data plane and its ports: what happens to its frames.
+
+use super::capture;
+use super::clock::MonotonicClock;
+use super::config::{DataplaneConfig, FrameSource};
+use super::event::{DataplaneEvent, Subscribers};
+use super::packet_log;
+use super::poll::EpollSet;
+use super::port::Port;
+use super::port_link::{InFlight, Lateness};
+use super::replay::Replay;
+use super::stats::{IoDrop, IoDrops};
+use super::timers::{Timer, TimerKind, Timers};
+use crate::engine::{Switch, SwitchOutput};
+use crate::packet::{Packet, PacketPool};
+use crate::pipeline::Digest;
+use crate::tm::{MAX_CATCH_UP, MAX_PORT, QueueLimits, Rate};
+use std::collections::BTreeMap;
+use std::sync::Arc;
+use std::time::Duration;
+use weir_units::Time;
+
+/// Frames taken from a port at once: below BMv2's 64 packets of queue, so that a burst that comes in at
+/// full speed finds room.
+pub(super) const RX_BATCH: usize = 32;
+pub(super) const PORTS: usize = MAX_PORT as usize + 1;
+pub(super) const NO_PORT: u16 = u16::MAX;
+
+/// Receives the switch's output: packets, digests and notifications.
+pub(super) struct Output {
+    /// Ports with something to send now, each once.
+    ready_ports: Vec<u16>,
+    /// Ports that are in `ready_ports`, or wait for their time.
+    is_active: Box<[bool; PORTS]>,
+    /// By port number, the time at which a port that is active but not in the list may send again.
+    due: Box<[Time; PORTS]>,
+    pub pool: PacketPool,
+    pub subscribers: Subscribers,
+    pub digests_lost: u64,
+}
+
+impl SwitchOutput for Output {
+    #[inline]
+    fn ready(&mut self, port: u16) {
+        let slot = usize::from(port);
+        let Some(is_active) = self.is_active.get_mut(slot) else { return };
+        // What a port waits for, other than room at its interface, may be no longer what goes first.
+        let waits = self.due[slot] > Time::ZERO && self.due[slot] < Time::MAX;
+        if !std::mem::replace(is_active, true) || waits {
+            self.due[slot] = Time::ZERO;
+            self.ready_ports.push(port);
+        }
+    }
+    /// No port of this driver has a neighbour that heeds pause frames: PFC is not configured.
+    fn pause(&mut self, _: u16, _: u8, _: bool) {}
+    #[inline]
+    fn recycle(&mut self, packet: Box<Packet>) {
+        self.pool.put(packet);
+    }
+    fn digest(&mut self, digest: Digest) {
+        self.digests_lost += u64::from(!self.subscribers.notify(DataplaneEvent::Digest(&digest)));
+    }
+}
+
+/// The reason why a port has stopped sending.
+enum TransmitStatus {
+    /// Nothing waits.
+    Idle,
+    /// Its rate allows the next packet then; [`Time::MAX`]: when its socket becomes writable.
+    Until(Time),
+}
+
+/// A switch with its ports. [`super::control`] has its commands.
+pub(super) struct Runtime {
+    pub clock: MonotonicClock,
+    pub config: DataplaneConfig,
+    /// Its index in the data plane.
+    pub number: u16,
+    pub switch: Option<Box<Switch>>,
+    pub ports: Vec<Port>,
+    /// Ports came or went, or links were plugged in or pulled.
+    pub ports_changed: bool,
+    /// The links that were plugged in or pulled at this end.
+    pub plugged: Vec<(u16, bool)>,
+    /// Index into `ports`, by port number.
+    pub port_index: Box<[u16; PORTS]>,
+    /// By port number, the time of the last timer that was set and has not gone off.
+    armed_at: Box<[Time; PORTS]>,
+    /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most
+    /// [`MAX_CATCH_UP`] behind the clock, as much as a shaper makes good.
+    virtual_now: Time,
+    pub out: Output,
+    pub watched: Arc<EpollSet>,
+    pub replay: Replay,
+    /// Rates and limits that were set, for the programs to come.
+    pub rates: BTreeMap<(u16, Option<u8>), Rate>,
+    pub limits: BTreeMap<(u16, u8), QueueLimits>,
+    pub portless_drops: IoDrops,
+    pub packet_in: u64,
+    pub packet_out: u64,
+    /// The links, in both directions, of ports that were removed, by number: what they have counted is kept.
+    pub detached_links: BTreeMap<u16, [Option<InFlight>; 2]>,
+    /// Of frames that left links for interfaces.
+    pub lateness: Lateness,
+    pub running: bool,
+}
+
+impl Runtime {
+    pub fn new(
+        number: u16,
+        config: DataplaneConfig,
+        clock: MonotonicClock,
+        watched: Arc<EpollSet>,
+    ) -> Runtime {
+        let wires = config.port_links.iter().filter_map(|(&port, wire)| Some((port, wire.link.rate?)));
+        let rates = config.port_rates.iter().map(|(&port, &rate)| (port, rate)).chain(wires);
+        let rates = rates.map(|(port, rate)| ((port, None), Rate::Bits(rate))).collect();
+        Runtime {
+            clock,
+            config,
+            number,
+            switch: None,
+            ports: Vec::new(),
+            ports_changed: true,
+            plugged: Vec::new(),
+            port_index: Box::new([NO_PORT; PORTS]),
+            armed_at: Box::new([Time::ZERO; PORTS]),
+            virtual_now: Time::ZERO,
+            out: Output {
+                ready_ports: Vec::with_capacity(PORTS),
+                is_active: Box::new([false; PORTS]),
+                due: Box::new([Time::ZERO; PORTS]),
+                pool: PacketPool::new(),
+                subscribers: Subscribers::default(),
+                digests_lost: 0,
+            },
+            watched,
+            replay: Replay::default(),
+            rates,
+            limits: BTreeMap::new(),
+            portless_drops: IoDrops::default(),
+            packet_in: 0,
+            packet_out: 0,
+            detached_links: BTreeMap::new(),
+            lateness: Lateness::default(),
+            running: true,
+        }
+    }
+
+    /// Returns the port of a number, if there is one.
+    #[inline]
+    pub fn port(&mut self, number: u16) -> Option<&mut Port> {
+        let at = *self.port_index.get(usize::from(number))?;
+        self.ports.get_mut(usize::from(at))
+    }
+
+    /// Takes a batch of frames from an interface. `true` if there was any.
+    pub fn receive_batch(&mut self, at: usize, timers: &mut Timers) -> bool {
+        if self.ports[at].incoming.is_some() {
+            return self.receive_by_link(at, timers);
+        }
+        let Runtime { ports, switch, out, clock, config, virtual_now: moment, .. } = self;
+        let port = &mut ports[at];
+        let mut without_program = 0;
+        let frames = port.receive(RX_BATCH, |number, _, frame| match switch {
+            Some(switch) => {
+                let now = clock.now();
+                *moment = now;
+                receive(switch, config, now, number, frame, out);
+            }
+            None => without_program += 1,
+        });
+        port.counters.dropped.add(IoDrop::NoProgram, without_program);
+        frames > 0
+    }
+
+    /// Puts a batch of frames from an interface on the link to the switch. `true` if there was any.
+    fn receive_by_link(&mut self, at: usize, timers: &mut Timers) -> bool {
+        let Runtime { ports, out, clock, .. } = self;
+        let mut looked = None;
+        let came = |received: Duration| {
+            let &mut (now, wall) = looked.get_or_insert_with(|| (clock.now(), capture::wall_clock()));
+            // It was there before this thread looked.
+            now.saturating_sub(Time::from_ns(wall.saturating_sub(received).as_nanos() as u64))
+        };
+        let frames = ports[at].receive_by_link(RX_BATCH, came, &mut out.pool);
+        if frames > 0 {
+            self.arm_ingress_timer(at, timers);
+        }
+        frames > 0
+    }
+
+    /// Sees to it that what is on a link from an interface is looked at when it arrives.
+    fn arm_ingress_timer(&mut self, at: usize, timers: &mut Timers) {
+        let port = &mut self.ports[at];
+        if let Some(at) = port.incoming.as_mut().and_then(InFlight::arm) {
+            timers.push(Timer {
+                at,
+                switch: self.number,
+                port: port.number,
+                act: TimerKind::IngressLinkArrival,
+            });
+        }
+    }
+
+    /// Brings frames from the link from an interface to the switch.
+    pub fn receive_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
+        let index = usize::from(self.port_index[usize::from(timer.port)]);
+        let incoming = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
+            runtime.ports.get_mut(index)?.incoming.as_mut()?.pop(now)
+        };
+        let Some(link) = self.ports.get_mut(index).and_then(|port| port.incoming.as_mut()) else { return };
+        if !link.timer_fired(timer.at) {
+            return;
+        }
+        for _ in 0..RX_BATCH {
+            let Some((at, packet)) = incoming(self) else { break };
+            self.deliver(at, now, timer.port, packet);
+            self.transmit_ready(timers);
+        }
+        self.arm_ingress_timer(index, timers);
+    }
+
+    /// A frame came by a link, at `at`.
+    pub fn deliver(&mut self, at: Time, now: Time, number: u16, packet: Box<Packet>) {
+        self.advance(at, now);
+        let at = self.virtual_now;
+        let Some(port) = self.port(number) else { return self.out.pool.put(packet) };
+        port.count_received(packet.bytes());
+        let Runtime { switch: Some(switch), config, out, .. } = self else {
+            let port = &mut self.ports[usize::from(self.port_index[usize::from(number)])];
+            port.counters.dropped.add(IoDrop::NoProgram, 1);
+            return self.out.pool.put(packet);
+        };
+        if config.is_logged() {
+            packet_log::receive(switch, config, at, number, packet, out);
+        } else {
+            switch.receive(at, number, packet, out);
+        }
+    }
+
+    /// It is now.
+    pub fn sync_time(&mut self) {
+        self.virtual_now = self.clock.now();
+    }
+
+    /// It is `at` here, if that is not too long ago.
+    fn advance(&mut self, at: Time, now: Time) {
+        self.virtual_now = self.virtual_now.max(at).max(now.saturating_sub(MAX_CATCH_UP));
+    }
+
+    /// Returns the time at which the next frame of the files may be read.
+    pub fn next_replay(&self) -> Time {
+        match self.config.frames {
+            FrameSource::Files { wait, .. } if !self.replay.is_done() => wait,
+            _ => Time::MAX,
+        }
+    }
+
+    /// The next frame of the files, if its time has come. One at a time: none is lost to a full queue.
+    pub fn replay_one(&mut self) -> bool {
+        let FrameSource::Files { wait, .. } = self.config.frames else { return false };
+        let now = self.clock.now();
+        if now < wait || self.replay.is_done() {
+            return false;
+        }
+        self.virtual_now = now;
+        let Runtime { ports, port_index: index, switch, out, config, replay, .. } = self;
+        let taken = replay.next(|number, frame| {
+            let port = &mut ports[usize::from(index[usize::from(number)])];
+            port.count_received(frame);
+            match switch {
+                Some(switch) => receive(switch, config, now, number, frame, out),
+                None => port.counters.dropped.add(IoDrop::NoProgram, 1),
+            }
+        });
+        if let Err(error) = taken {
+            tracing::error!(%error, "the rest of this file is left out");
+        }
+        if self.replay.is_done() {
+            tracing::info!("end of all input files");
+        }
+        true
+    }
+
+    /// Sends what the switch has ready.
+    #[inline]
+    pub fn transmit_ready(&mut self, timers: &mut Timers) {
+        let mut turn = 0;
+        while let Some(&port) = self.out.ready_ports.get(turn) {
+            turn += 1;
+            let slot = usize::from(port);
+            let pause = match self.port_index[slot] {
+                NO_PORT => self.transmit_unattached(port),
+                at if self.ports[usize::from(at)].in_flight.is_some() => {
+                    self.transmit_by_link(port, usize::from(at), timers)
+                }
+                at => self.transmit(port, usize::from(at)),
+            };
+            match pause {
+                TransmitStatus::Until(due) => {
+                    self.out.due[slot] = due;
+                    if due < Time::MAX && std::mem::replace(&mut self.armed_at[slot], due) != due {
+                        timers.push(Timer {
+                            at: due,
+                            switch: self.number,
+                            port,
+                            act: TimerKind::TransmitReady,
+                        });
+                    }
+                }
+                TransmitStatus::Idle => {
+                    self.out.due[slot] = Time::ZERO;
+                    self.out.is_active[slot] = false;
+                }
+            }
+        }
+        self.out.ready_ports.clear();
+    }
+
+    /// A port's time has come, if it still waits for it.
+    pub fn resume(&mut self, timer: Timer, now: Time) {
+        let slot = usize::from(timer.port);
+        if self.armed_at[slot] == timer.at {
+            self.armed_at[slot] = Time::ZERO;
+        }
+        if self.out.due[slot] == timer.at {
+            self.advance(timer.at, now);
+            self.wake_port(timer.port);
+        }
+    }
+
+    /// Lets a port send again, whatever it waits for.
+    pub fn wake_port(&mut self, port: u16) {
+        let slot = usize::from(port);
+        if self.out.is_active[slot] && std::mem::take(&mut self.out.due[slot]) > Time::ZERO {
+            self.out.ready_ports.push(port);
+        }
+    }
+
+    /// Takes what the switch has for a port that is no interface's.
+    fn transmit_unattached(&mut self, number: u16) -> TransmitStatus {
+        let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
+        let out = &mut self.out;
+        while let Some(packet) = transmit(switch, &self.config, self.clock.now(), number, out) {
+            if self.config.cpu_port == Some(number) {
+                let taken = out.subscribers.notify(DataplaneEvent::PacketIn { frame: packet.bytes() });
+                self.packet_in += u64::from(taken);
+                self.portless_drops.add(IoDrop::PacketInLost, u64::from(!taken));
+            } else {
+                self.portless_drops.add(IoDrop::NoInterface, 1);
+            }
+            out.pool.put(packet);
+        }
+        TransmitStatus::after(switch, number)
+    }
+
+    /// Sends what an interface may send now. The time of what leaves a port with a rate is that at which its rate made it
+    /// possible, as on a link.
+    fn transmit(&mut self, number: u16, at: usize) -> TransmitStatus {
+        let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
+        let paced = self.config.port_rates.contains_key(&number);
+        let (port, out) = (&mut self.ports[at], &mut self.out);
+        loop {
+            let mut more = true;
+            while more && port.has_room() {
+                let now = if paced { self.virtual_now } else { self.clock.now() };
+                match transmit(switch, &self.config, now, number, out) {
+                    Some(packet) => port.push(Time::ZERO, packet, &mut out.pool),
+                    None => more = false,
+                }
+            }
+            if !port.flush(&mut out.pool) {
+                self.watched.watch_writable(self.number, port);
+                return TransmitStatus::Until(Time::MAX);
+            }
+            if !more {
+                return TransmitStatus::after(switch, number);
+            }
+        }
+    }
+
+    /// Sends what a link takes now: the time is that at which its rate made it possible, not that of this thread's
+    /// awakenings, so that telemetry reports the rate of the link.
+    fn transmit_by_link(&mut self, number: u16, at: usize, timers: &mut Timers) -> TransmitStatus {
+        let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
+        let port = &mut self.ports[at];
+        while port.has_room()
+            && let Some(packet) = transmit(switch, &self.config, self.virtual_now, number, &mut self.out)
+        {
+            port.push(self.virtual_now, packet, &mut self.out.pool);
+        }
+        let pause = if port.has_room() {
+            TransmitStatus::after(switch, number)
+        } else {
+            TransmitStatus::Until(Time::MAX)
+        };
+        self.arm_link_timer(number, timers);
+        pause
+    }
+
+    /// Sees to it that what is on a port's link is looked at when it arrives.
+    #[inline]
+    pub fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
+        let switch = self.number;
+        let Some(port) = self.port(number).filter(|port| !port.tx_blocked) else { return };
+        if let Some(at) = port.in_flight.as_mut().and_then(|cable| cable.arm()) {
+            timers.push(Timer { at, switch, port: number, act: TimerKind::LinkArrival });
+        }
+    }
+
+    /// Brings frames from a port's link to its interface.
+    pub fn flush_link(&mut self, number: u16, now: Time) {
+        let at = usize::from(self.port_index[usize::from(number)]);
+        let port = &mut self.ports[at];
+        while port.flush_link(now, &mut self.lateness) {
+            if !port.flush(&mut self.out.pool) {
+                self.watched.watch_writable(self.number, port);
+            }
+        }
+    }
+
+    /// A port's socket takes frames again.
+    pub fn is_writable(&mut self, number: u16, timers: &mut Timers) {
+        let Runtime { ports, port_index: index, watched, .. } = self;
+        if let Some(port) = index.get(usize::from(number)).and_then(|&at| ports.get_mut(usize::from(at))) {
+            port.tx_blocked = false;
+            watched.unwatch_writable(port);
+            self.retry_transmit(number, timers);
+        }
+    }
+
+    /// Releases the packets that a port's socket or its interface held back.
+    fn retry_transmit(&mut self, number: u16, timers: &mut Timers) {
+        self.sync_time();
+        self.wake_port(number);
+        self.flush_link(number, self.virtual_now);
+        self.arm_link_timer(number, timers);
+    }
+
+    /// Looks at the interfaces again.
+    pub fn refresh_ports(&mut self, timers: &mut Timers) {
+        for at in 0..self.ports.len() {
+            let port = &mut self.ports[at];
+            if port.peer().is_some() {
+                continue;
+            }
+            let (number, was_up, was_stalled) = (port.number, port.up, port.tx_blocked);
+            port.tx_blocked = false;
+            let renewed = port.refresh();
+            let is_up = port.up;
+            if renewed {
+                self.watched.watch(self.number, port);
+            }
+            if is_up != was_up {
+                self.notify_port_state(number, is_up);
+            }
+            if renewed || was_stalled || is_up != was_up {
+                // A sender that was waited for may be gone with the old sockets.
+                self.retry_transmit(number, timers);
+            }
+        }
+    }
+
+    /// Plugs an inner link in or pulls it, at this end (`here`) or at the other.
+    pub fn plug(&mut self, number: u16, here: bool, plugged: bool) {
+        let Some(port) = self.port(number) else { return };
+        if port.set_plugged(here, plugged) {
+            let up = port.up;
+            self.notify_port_state(number, up);
+        }
+        if here {
+            self.plugged.push((number, plugged));
+            self.ports_changed = true;
+        }
+    }
+
+    fn notify_port_state(&mut self, number: u16, up: bool) {
+        let name = self.port(number).map_or("", |port| port.name.as_str());
+        tracing::info!(port = number, interface = %name, up, "port changed");
+        self.out.subscribers.notify(DataplaneEvent::Port { port: number, up });
+    }
+
+    /// Hands captures and files to the system.
+    pub fn flush_files(&mut self) {
+        if self.config.capture.is_some() || matches!(self.config.frames, FrameSource::Files { .. }) {
+            self.ports.iter_mut().for_each(Port::flush_files);
+        }
+    }
+}
+
+impl TransmitStatus {
+    fn after(switch: &Switch, port: u16) -> TransmitStatus {
+        switch.next_ready(port).map_or(TransmitStatus::Idle, TransmitStatus::Until)
+    }
+}
+
+/// Gives a frame to the switch.
+#[inline]
+pub(super) fn receive(
+    switch: &mut Switch,
+    config: &DataplaneConfig,
+    now: Time,
+    port: u16,
+    frame: &[u8],
+    out: &mut Output,
+) {
+    let mut packet = out.pool.get();
+    packet.set_bytes(frame);
+    if config.is_logged() {
+        packet_log::receive(switch, config, now, port, packet, out);
+    } else {
+        switch.receive(now, port, packet, out);
+    }
+}
+
+/// Takes a frame from the switch.
+#[inline]
+fn transmit(
+    switch: &mut Switch,
+    config: &DataplaneConfig,
+    now: Time,
+    port: u16,
+    out: &mut Output,
+) -> Option<Box<Packet>> {
+    if config.is_logged() {
+        packet_log::transmit(switch, config, now, port, out)
+    } else {
+        switch.transmit(now, port, out)
+    }
+}

@@ -1,0 +1,268 @@
+//! The fast engine against the interpreter: the same packets, in the same order, through the same tables.
+
+use crate::packet::Packet;
+use crate::pipeline::{
+    ActionCall, EgressMeta, EgressVerdict, Engine, IngressMeta, IngressVerdict, KeyMatch, NoTrace, Pipeline,
+    SideEffects, Tracer,
+};
+use crate::program::{MatchKind, Program};
+use rand::{Rng, SeedableRng};
+use rand_pcg::Pcg64Mcg;
+use std::path::{Path, PathBuf};
+use std::sync::Arc;
+
+/// Packets for each program; the environment variable `WEIR_DIFFERENTIAL_PACKETS` asks for more.
+const PACKETS: u64 = 10_000;
+/// After this number of packets the tables hold something else.
+const PACKETS_PER_FILL: u64 = 100;
+/// A packet that comes back is followed so often.
+const ROUNDS: usize = 6;
+
+/// Returns the programs of the project and those of the tests, or those of the folder that
+/// `WEIR_DIFFERENTIAL_PROGRAMS` names.
+fn programs() -> Vec<PathBuf> {
+    let root = Path::new(env!("CARGO_MANIFEST_DIR"));
+    let mut folders = ["tests/data", "tests/programs", "../p4src/build"].map(|it| root.join(it)).to_vec();
+    if let Some(dir) = others() {
+        folders = vec![dir];
+    }
+    let mut programs = Vec::new();
+    for dir in folders {
+        let entries = std::fs::read_dir(dir).into_iter().flatten().flatten();
+        let paths = entries.map(|entry| entry.path());
+        programs.extend(paths.filter(|path| {
+            path.extension().is_some_and(|kind| kind == "json") && !path.ends_with("manifest.json")
+        }));
+    }
+    programs.sort();
+    programs
+}
+
+fn others() -> Option<PathBuf> {
+    std::env::var_os("WEIR_DIFFERENTIAL_PROGRAMS").map(PathBuf::from)
+}
+
+struct Random(Pcg64Mcg);
+
+impl Random {
+    fn below(&mut self, end: u64) -> u64 {
+        self.0.next_u64() % end
+    }
+    fn one_in(&mut self, n: u64) -> bool {
+        self.below(n) == 0
+    }
+    fn value(&mut self, bits: u32) -> Vec<u8> {
+        let random = self.0.next_u64();
+        let value = if bits < 64 { random & ((1 << bits) - 1) } else { random };
+        value.to_be_bytes().to_vec()
+    }
+}
+
+/// Addresses that both entries and frames have.
+const ADDRESSES: [[u8; 4]; 4] = [[10, 0, 0, 1], [10, 0, 1, 2], [10, 0, 2, 3], [239, 87, 1, 9]];
+
+/// Some entries in each table, the same in all pipelines.
+fn fill(pipelines: &mut [Pipeline], random: &mut Random) {
+    let program = Arc::clone(pipelines[0].program());
+    for (id, table) in program.tables() {
+        for pipeline in &mut *pipelines {
+            for entry in pipeline.table_entries(id) {
+                let _ = pipeline.table_delete(id, entry.handle);
+            }
+        }
+        for _ in 0..8 {
+            let action = table.actions[random.below(table.actions.len() as u64) as usize];
+            let info = &program.actions().nth(usize::from(action.0)).expect("an action").1;
+            let args: Vec<_> = info
+                .params
+                .iter()
+                .map(|(_, bits)| {
+                    let bits = if *bits > 3 && random.one_in(2) { 3 } else { *bits };
+                    random.value(bits)
+                })
+                .collect();
+            let call = ActionCall::Action { name: info.name.clone(), args };
+            let key: Vec<_> = table
+                .key
+                .iter()
+                .map(|key| match key.kind {
+                    MatchKind::Exact if key.bits == 32 => {
+                        KeyMatch::Exact(ADDRESSES[random.below(4) as usize].to_vec())
+                    }
+                    MatchKind::Lpm if key.bits == 32 => {
+                        KeyMatch::Lpm { value: ADDRESSES[random.below(4) as usize].to_vec(), prefix_len: 32 }
+                    }
+                    MatchKind::Exact => KeyMatch::Exact(random.value(key.bits.min(3))),
+                    _ => KeyMatch::Any,
+                })
+                .collect();
+            let set_default = random.one_in(2);
+            for pipeline in &mut *pipelines {
+                let call = match &table.profile {
+                    Some(profile) => {
+                        pipeline.member_add(profile, &call).map_or(call.clone(), ActionCall::Member)
+                    }
+                    None => call.clone(),
+                };
+                // What does not fit the table is refused, by all.
+                let _ = pipeline.table_add(id, &key, 1, &call);
+                if set_default {
+                    let _ = pipeline.table_set_default(id, &call);
+                }
+            }
+        }
+    }
+}
+
+/// Ethernet, IPv4, UDP and a Weir header or what else follows; now and then with errors, or anything at all.
+fn frame(random: &mut Random) -> (Vec<u8>, u32) {
+    let mut bytes: Vec<u8> = (0..random.below(160)).map(|_| random.below(256) as u8).collect();
+    let virtual_len = if random.one_in(4) { 0 } else { random.below(1400) as u32 };
+    if random.one_in(8) {
+        if let Some(tag) = bytes.first_mut() {
+            *tag = random.below(26) as u8;
+        }
+        return (bytes, virtual_len);
+    }
+    bytes.resize(bytes.len().max(66), 0);
+    bytes[12..15].copy_from_slice(&[8, 0, 0x45]);
+    let total = (bytes.len() as u32 - 14 + virtual_len) as u16;
+    bytes[16..18].copy_from_slice(&total.to_be_bytes());
+    bytes[20..22].fill(0);
+    bytes[22] = 1 + random.below(64) as u8;
+    bytes[23] = if random.one_in(8) { 6 } else { 17 };
+    for at in [26, 30] {
+        bytes[at..at + 4].copy_from_slice(&ADDRESSES[random.below(4) as usize]);
+    }
+    bytes[36..38].copy_from_slice(&22341u16.to_be_bytes());
+    bytes[38..40].copy_from_slice(&(total.wrapping_sub(20)).to_be_bytes());
+    bytes[42] = 0x10 | random.below(12) as u8;
+    if random.one_in(2) {
+        bytes[43] = 4;
+    }
+    if random.one_in(8) {
+        let at = random.below(bytes.len() as u64) as usize;
+        bytes[at] ^= 1 << random.below(8);
+    }
+    bytes[24..26].fill(0);
+    let sum = crate::pipeline::hash::internet_checksum(&bytes[14..34]);
+    bytes[24..26].copy_from_slice(&sum.to_be_bytes());
+    if random.one_in(16) {
+        bytes[24] ^= 1;
+    }
+    (bytes, virtual_len)
+}
+
+/// A tracer that keeps nothing: what it watches runs in the interpreter.
+struct Watch;
+
+impl Tracer for Watch {}
+
+/// Processes a packet and its copies, and returns their verdicts and bytes.
+fn run<I: Tracer, E: Tracer>(
+    pipeline: &mut Pipeline,
+    frame: &(Vec<u8>, u32),
+    meta: (IngressMeta, EgressMeta),
+    (at_ingress, at_egress): (&mut I, &mut E),
+) -> Vec<String> {
+    let (mut fx, mut seen) = (SideEffects::default(), Vec::new());
+    let mut packet = Packet::from_bytes(&frame.0);
+    packet.set_virtual_len(frame.1);
+    let mut waiting = vec![(packet, false)];
+    for _ in 0..ROUNDS {
+        let Some((mut packet, cloned)) = waiting.pop() else { break };
+        let port = match cloned {
+            true => 3,
+            false => {
+                let verdict = pipeline.ingress_traced(&mut packet, meta.0, &mut fx, at_ingress);
+                seen.push(format!("{verdict:?} {packet:?}"));
+                match verdict {
+                    IngressVerdict::Drop => continue,
+                    IngressVerdict::Resubmit => {
+                        waiting.push((packet, false));
+                        continue;
+                    }
+                    IngressVerdict::Unicast { port, .. } => port,
+                    IngressVerdict::Multicast { group, .. } => group & 7,
+                }
+            }
+        };
+        let verdict = pipeline.egress_traced(&mut packet, EgressMeta { port, ..meta.1 }, &mut fx, at_egress);
+        seen.push(format!("{verdict:?} {packet:?}"));
+        if verdict == EgressVerdict::Recirculate {
+            waiting.push((packet, false));
+        }
+        waiting.extend(fx.clones.drain(..).map(|clone| (clone.packet, true)));
+        seen.extend(fx.digests.drain(..).map(|digest| format!("{digest:?}")));
+    }
+    seen
+}
+
+/// On hosts with machine code, it exists for the project's programs: the next test does not compare the interpreter
+/// with itself.
+#[test]
+#[cfg(all(target_arch = "x86_64", unix))]
+fn programs_have_machine_code() {
+    for path in
+        programs().into_iter().filter(|path| path.parent().is_some_and(|it| it.ends_with("p4src/build")))
+    {
+        let text = std::fs::read_to_string(&path).expect("a program");
+        let program = Program::from_json(&text).expect("a program");
+        Pipeline::new(Arc::clone(&program), 1);
+        assert!(program.native().is_some(), "{}", path.display());
+    }
+}
+
+#[test]
+fn both_engines_do_the_same_to_random_packets() {
+    let packets = std::env::var("WEIR_DIFFERENTIAL_PACKETS").ok().and_then(|it| it.parse().ok());
+    for path in programs() {
+        let text = std::fs::read_to_string(&path).expect("a program");
+        let program = match Program::from_json(&text) {
+            // What is not ours may not be for v1model.
+            Err(_) if others().is_some() => continue,
+            result => result.unwrap_or_else(|error| panic!("{}: {error}", path.display())),
+        };
+        let mut random = Random(Pcg64Mcg::seed_from_u64(7));
+        let mut pipelines = [Arc::clone(&program), program].map(|program| Pipeline::new(program, 1));
+        pipelines[1].set_engine(Engine::Interpreter);
+        let mut sent = 0;
+        for number in 0..packets.unwrap_or(PACKETS) {
+            if number % PACKETS_PER_FILL == 0 {
+                fill(&mut pipelines, &mut random);
+            }
+            let frame = frame(&mut random);
+            let meta = (
+                IngressMeta { port: random.below(8) as u16, now: number * 100 },
+                EgressMeta {
+                    now: number * 100 + 50,
+                    enq_qdepth: random.below(3) as u32,
+                    deq_qdepth: random.below(3) as u32,
+                    deq_timedelta: random.below(1000),
+                    qid: random.below(8) as u8,
+                    ..EgressMeta::default()
+                },
+            );
+            let [compiled, interpreter] = &mut pipelines;
+            // A trace may begin when the packet is between ingress and egress.
+            let fast = match number % 4 {
+                0 => run(compiled, &frame, meta, (&mut NoTrace, &mut Watch)),
+                1 => run(compiled, &frame, meta, (&mut Watch, &mut NoTrace)),
+                _ => run(compiled, &frame, meta, (&mut NoTrace, &mut NoTrace)),
+            };
+            let plain = run(interpreter, &frame, meta, (&mut NoTrace, &mut NoTrace));
+            assert_eq!(fast, plain, "{}, packet {number}: {:02x?}", path.display(), frame.0);
+            sent += u32::from(plain.iter().any(|step| step.starts_with("Send")));
+        }
+        let [compiled, interpreter] = pipelines.each_ref().map(|pipeline| &pipeline.state);
+        assert_eq!(compiled.registers, interpreter.registers, "{}", path.display());
+        assert_eq!(compiled.counters, interpreter.counters, "{}", path.display());
+        assert_eq!(compiled.failed_assertions, interpreter.failed_assertions);
+        assert_eq!(compiled.jump_budget_overruns, interpreter.jump_budget_overruns);
+        for (one, other) in compiled.tables.iter().zip(interpreter.tables.iter()) {
+            assert_eq!(one.extras.counters, other.extras.counters, "{}", path.display());
+            assert_eq!(one.extras.last_hit, other.extras.last_hit, "{}", path.display());
+        }
+        assert!(sent > 0 || others().is_some(), "{} sent no packet", path.display());
+    }
+}

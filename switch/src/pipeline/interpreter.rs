@@ -1,0 +1,185 @@
+//! Runs code on the slots of a packet: the loop over the operations.
+
+use super::hash::{self, Payload};
+use super::state::State;
+use super::trace::Tracer;
+use crate::program::{MAX_BACKWARD_JUMPS, Opcode, Pc, Program, TableId};
+
+/// The context of code, beside the slots.
+pub(super) struct ExecContext<'a, T> {
+    pub program: &'a Program,
+    pub state: &'a mut State,
+    /// BMv2's packet register 0.
+    pub length: &'a mut u32,
+    pub truncate: &'a mut u32,
+    pub ingress_length: u32,
+    pub payload: Payload<'a>,
+    pub now: u64,
+    pub tracer: &'a mut T,
+    /// The condition that is being evaluated, for the tracer: its name, where its code begins and ends.
+    pub open_condition: Option<(&'a str, Pc, Pc)>,
+}
+
+/// Cuts the highest `above` bits off.
+#[inline(always)]
+pub(super) fn clear_high(value: u64, above: u8) -> u64 {
+    value << (above & 63) >> (above & 63)
+}
+
+impl<T: Tracer> ExecContext<'_, T> {
+    /// Runs code from here to its end. The number of slots is a power of two that is known here, so that no operand
+    /// needs to be checked.
+    pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) {
+        let program = self.program;
+        let code = program.code.as_slice();
+        let (mut pc, mut back, mut budget) = (usize::from(start), 0, MAX_BACKWARD_JUMPS);
+        macro_rules! s {
+            ($slot:expr) => {
+                slots[usize::from($slot) & (N - 1)]
+            };
+        }
+        macro_rules! set {
+            ($op:ident, $value:expr) => {{
+                let value = clear_high($value, $op.clear_high);
+                if T::ENABLED {
+                    self.trace_assign(slots, $op.d, value);
+                }
+                s!($op.d) = value;
+            }};
+        }
+        macro_rules! jump_if {
+            ($op:ident, $condition:expr) => {
+                if $condition {
+                    pc = usize::from($op.d);
+                }
+            };
+        }
+        loop {
+            if T::ENABLED {
+                self.trace_conditions(pc as Pc);
+            }
+            let op = code[pc];
+            pc += 1;
+            match op.code {
+                Opcode::Mov => set!(op, s!(op.a)),
+                Opcode::MovIf => {
+                    if s!(op.b) != 0 {
+                        set!(op, s!(op.a));
+                    }
+                }
+                Opcode::Add => set!(op, s!(op.a).wrapping_add(s!(op.b))),
+                Opcode::Sub => set!(op, s!(op.a).wrapping_sub(s!(op.b))),
+                Opcode::Mul => set!(op, s!(op.a).wrapping_mul(s!(op.b))),
+                Opcode::Div => set!(op, s!(op.a).checked_div(s!(op.b)).unwrap_or(0)),
+                Opcode::Mod => set!(op, s!(op.a).checked_rem(s!(op.b)).unwrap_or(0)),
+                Opcode::And => set!(op, s!(op.a) & s!(op.b)),
+                Opcode::Or => set!(op, s!(op.a) | s!(op.b)),
+                Opcode::Xor => set!(op, s!(op.a) ^ s!(op.b)),
+                Opcode::Not => set!(op, !s!(op.a)),
+                Opcode::Shl => set!(op, if s!(op.b) < 64 { s!(op.a) << s!(op.b) } else { 0 }),
+                Opcode::Shr => set!(op, if s!(op.b) < 64 { s!(op.a) >> s!(op.b) } else { 0 }),
+                Opcode::Sar => set!(op, (s!(op.a) as i64 >> s!(op.b).min(63)) as u64),
+                Opcode::Sext => {
+                    let above = op.clear_high & 63;
+                    s!(op.d) = ((s!(op.a) << above) as i64 >> above) as u64;
+                }
+                Opcode::SatU => {
+                    let value = s!(op.a) as i64;
+                    s!(op.d) =
+                        if value < 0 { 0 } else { (value as u64).min(u64::MAX >> (op.clear_high & 63)) };
+                }
+                Opcode::SatS => {
+                    let max = (i64::MAX as u64 >> (op.clear_high & 63)) as i64;
+                    s!(op.d) = (s!(op.a) as i64).clamp(-max - 1, max) as u64;
+                }
+                Opcode::Eq => s!(op.d) = u64::from(s!(op.a) == s!(op.b)),
+                Opcode::LtU => s!(op.d) = u64::from(s!(op.a) < s!(op.b)),
+                Opcode::LeU => s!(op.d) = u64::from(s!(op.a) <= s!(op.b)),
+                Opcode::LtS => s!(op.d) = u64::from((s!(op.a) as i64) < s!(op.b) as i64),
+                Opcode::LeS => s!(op.d) = u64::from(s!(op.a) as i64 <= s!(op.b) as i64),
+                Opcode::IsZero => s!(op.d) = u64::from(s!(op.a) == 0),
+                Opcode::IsNonZero => s!(op.d) = u64::from(s!(op.a) != 0),
+                Opcode::Jump => pc = usize::from(op.d),
+                Opcode::JumpZ => jump_if!(op, s!(op.a) == 0),
+                Opcode::JumpNz => jump_if!(op, s!(op.a) != 0),
+                Opcode::JumpEq => jump_if!(op, s!(op.a) == s!(op.b)),
+                Opcode::JumpNe => jump_if!(op, s!(op.a) != s!(op.b)),
+                Opcode::JumpLt => jump_if!(op, s!(op.a) < s!(op.b)),
+                Opcode::JumpLe => jump_if!(op, s!(op.a) <= s!(op.b)),
+                Opcode::JumpBack => {
+                    budget -= 1;
+                    if budget == 0 {
+                        self.state.jump_budget_overruns += 1;
+                        return;
+                    }
+                    pc = usize::from(op.d);
+                }
+                Opcode::ApplyTable => {
+                    let (action, next) = self.apply(slots, op.a);
+                    if action == 0 {
+                        pc = usize::from(next);
+                    } else {
+                        (pc, back) = (usize::from(action), usize::from(next));
+                    }
+                }
+                Opcode::Return => pc = back,
+                Opcode::End => return,
+                Opcode::EndIfExit => {
+                    if s!(op.a) != 0 {
+                        return;
+                    }
+                }
+                Opcode::RegRead => {
+                    if let Some(cell) = program.registers[usize::from(op.a)].cell(s!(op.b)) {
+                        set!(op, self.state.registers[cell.start]);
+                    }
+                }
+                Opcode::RegWrite => {
+                    let value = s!(op.d);
+                    if let Some(cell) = program.registers[usize::from(op.a)].cell(s!(op.b)) {
+                        self.state.registers[cell.start] = value;
+                    }
+                }
+                Opcode::CounterCount => {
+                    if let Some(cell) = self.state.counters[usize::from(op.a)].get_mut(s!(op.b) as usize) {
+                        cell.count(self.ingress_length);
+                    }
+                }
+                Opcode::Hash => {
+                    let value = self.hash(slots, op.a);
+                    set!(op, value);
+                }
+                _ => self.exec_slow(slots, op),
+            }
+        }
+    }
+
+    pub(super) fn hash(&mut self, slots: &[u64], calculation: u16) -> u64 {
+        let index = usize::from(calculation);
+        let State { scratch, round_robin_calls: calls, .. } = &mut *self.state;
+        let (calculation, buffer) = (&self.program.calculations[index], &mut scratch.buffer);
+        hash::compute(calculation, slots, self.payload, buffer, &mut calls[index])
+    }
+
+    /// Looks a table up; returns the code of the action (0: none) and where to go behind it.
+    #[inline]
+    fn apply<const N: usize>(&mut self, slots: &mut [u64; N], index: u16) -> (Pc, Pc) {
+        let program = self.program;
+        let table = &program.tables[usize::from(index)];
+        let State { tables, scratch, .. } = &mut *self.state;
+        let state = &tables[usize::from(index)];
+        let entry = state.lookup.find(table, slots, &mut scratch.key);
+        if table.needs_slow_apply {
+            let hot = self.apply_slow(slots, index, entry as usize);
+            return (hot.code, hot.next);
+        }
+        let (hot, args) = state.row(table, entry);
+        if !args.is_empty() {
+            slots[usize::from(program.params)..][..args.len()].copy_from_slice(args);
+        }
+        if T::ENABLED {
+            self.trace_table(slots, TableId(index), entry as usize, hot.code, hot.action);
+        }
+        (hot.code, hot.next)
+    }
+}

@@ -1,0 +1,203 @@
+//! Rare operations, kept out of the interpreter's loop, and the application of tables with action profiles, meters or timeouts.
+
+use super::headers;
+use super::interpreter::{ExecContext, clear_high};
+use super::state::State;
+use super::table_state::{ActionRef, ProfileRef};
+use super::trace::Tracer;
+use super::wide;
+use crate::program::{FRAME_OFFSET_SLOT, Op, Opcode, TableId, VALID_SLOT, WideOpcode, WideSlot, low_mask};
+use rand::Rng;
+
+impl<T: Tracer> ExecContext<'_, T> {
+    /// Executes a rare operation, apart from the interpreter's loop to keep that small.
+    #[inline(never)]
+    pub(super) fn exec_slow(&mut self, slots: &mut [u64], op: Op) {
+        let program = self.program;
+        let slot = |slots: &[u64], slot: u16| slots[usize::from(slot)];
+        let base = |slots: &[u64], at: u16| slots[usize::from(at)] as usize;
+        match op.code {
+            Opcode::Wide => self.wide(slots, usize::from(op.d)),
+            Opcode::MeterExecute => {
+                let index = slot(slots, op.b) as usize;
+                let units =
+                    if program.meters[usize::from(op.a)].counts_packets { 1 } else { self.ingress_length };
+                let ticks = self.state.ticks_per_second;
+                if let Some(meter) = self.state.meters[usize::from(op.a)].get_mut(index) {
+                    let colour = meter.execute(self.now, u64::from(units), ticks);
+                    self.set(slots, op, colour);
+                }
+            }
+            Opcode::Random => {
+                let (low, high) = (slot(slots, op.a), slot(slots, op.b));
+                if low <= high {
+                    let span = u128::from(high - low) + 1;
+                    // A 128-bit product takes a 64-bit number to the span without the bias of a remainder.
+                    let drawn = (u128::from(self.state.rng.next_u64()) * span) >> 64;
+                    self.set(slots, op, low + drawn as u64);
+                }
+            }
+            Opcode::SetValid => {
+                let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
+                if slots[base + usize::from(VALID_SLOT)] == 0 {
+                    // BMv2 clears a header that is added.
+                    slots[base..base + usize::from(header.slots)].fill(0);
+                    slots[base + usize::from(VALID_SLOT)] = 1;
+                    *self.length += u32::from(header.bytes);
+                    headers::invalidate(slots, base, &header.siblings);
+                }
+            }
+            Opcode::SetInvalid => {
+                let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
+                if slots[base + usize::from(VALID_SLOT)] != 0 {
+                    let variable = header.varbit.map_or(0, |at| slots[base + usize::from(at)] / 8);
+                    *self.length = self.length.saturating_sub(u32::from(header.bytes) + variable as u32);
+                    slots[base + usize::from(VALID_SLOT)] = 0;
+                }
+            }
+            Opcode::CopyHeader => {
+                let (to, from) = (base(slots, op.d), base(slots, op.a));
+                headers::copy(slots, to, from, &program.header_ops[usize::from(op.b)]);
+            }
+            Opcode::Push => {
+                headers::push(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b))
+            }
+            Opcode::Pop => headers::pop(slots, &program.layout.stacks[usize::from(op.a)], slot(slots, op.b)),
+            Opcode::CopyStack => {
+                let stacks = &program.layout.stacks;
+                headers::copy_stack(slots, &stacks[usize::from(op.d)], &stacks[usize::from(op.a)]);
+            }
+            Opcode::StackAt => {
+                let stack = &program.layout.stacks[usize::from(op.a)];
+                let base = headers::element(stack, slot(slots, op.b)).unwrap_or(program.layout.dummy_block);
+                slots[usize::from(op.d)] = u64::from(base);
+            }
+            Opcode::StackLast => {
+                let stack = &program.layout.stacks[usize::from(op.a)];
+                let last = slot(slots, stack.next_index_slot).wrapping_sub(1);
+                let base = headers::element(stack, last).unwrap_or(program.layout.dummy_block);
+                slots[usize::from(op.d)] = u64::from(base);
+            }
+            Opcode::LoadAt => {
+                let value = slots[base(slots, op.a) + usize::from(op.b)];
+                slots[usize::from(op.d)] = value;
+            }
+            Opcode::StoreAt => {
+                let (at, value) = (base(slots, op.d) + usize::from(op.b), slot(slots, op.a));
+                if T::ENABLED {
+                    self.trace_assign(slots, at as u16, value);
+                }
+                slots[at] = value;
+            }
+            Opcode::Truncate => {
+                *self.truncate = (*self.truncate).min(slot(slots, op.a).min(u64::from(u32::MAX)) as u32)
+            }
+            Opcode::Log if T::ENABLED => self.trace_log(slots, usize::from(op.a)),
+            Opcode::Assert if slot(slots, op.a) == 0 => {
+                self.state.failed_assertions += 1;
+                if T::ENABLED {
+                    let name = program.actions.get(usize::from(op.b)).map_or("", |action| &action.name);
+                    self.tracer.assertion_failed(program, name);
+                }
+            }
+            // The loop in `run` does the others.
+            _ => {}
+        }
+    }
+
+    fn set(&mut self, slots: &mut [u64], op: Op, value: u64) {
+        let value = clear_high(value, op.clear_high);
+        if T::ENABLED {
+            self.trace_assign(slots, op.d, value);
+        }
+        slots[usize::from(op.d)] = value;
+    }
+
+    fn wide(&mut self, slots: &mut [u64], index: usize) {
+        let program = self.program;
+        let op = &program.wide[index];
+        let before = if T::ENABLED { read(slots, op.d) } else { Vec::new() };
+        if !wide::run(op, slots) {
+            let index = slots[usize::from(op.b.slot)];
+            let (WideOpcode::RegRead(register) | WideOpcode::RegWrite(register)) = op.kind else { return };
+            if let Some(cell) = program.registers[usize::from(register)].cell(index) {
+                let cell = &mut self.state.registers[cell];
+                match op.kind {
+                    WideOpcode::RegRead(_) => {
+                        slots[usize::from(op.d.slot)..][..cell.len()].copy_from_slice(cell);
+                    }
+                    _ => cell.copy_from_slice(&slots[usize::from(op.a.slot)..][..cell.len()]),
+                }
+            }
+        }
+        if T::ENABLED {
+            let after = read(slots, op.d);
+            self.report_assign(op.d.slot, &before, &after);
+        }
+    }
+
+    /// As [`Run::apply`], for tables with counters, meters, timeouts or action profiles.
+    #[inline(never)]
+    pub(super) fn apply_slow(&mut self, slots: &mut [u64], index: u16, entry: usize) -> ActionRef {
+        let program = self.program;
+        let table = &program.tables[usize::from(index)];
+        let State { tables, profiles, scratch, ticks_per_second, .. } = &mut *self.state;
+        let rest = tables.rest_mut(usize::from(index));
+        if entry != 0 {
+            if let Some(counter) = rest.counters.get_mut(entry) {
+                counter.count(self.ingress_length);
+            }
+            if let (Some(meter), Some((array, target))) = (rest.meters.get_mut(entry), table.meter) {
+                let packets = program.meters[usize::from(array)].counts_packets;
+                let units = if packets { 1 } else { u64::from(self.ingress_length) };
+                let colour = meter.execute(self.now, units, *ticks_per_second);
+                slots[usize::from(target.slot)] = colour & low_mask(target.bits);
+            }
+            if let Some(last) = rest.last_hit.get_mut(entry) {
+                *last = self.now;
+            }
+        }
+        let params = usize::from(program.params);
+        let hot = match (table.profile, rest.links[entry]) {
+            (Some(profile), link) if link != ProfileRef::None => {
+                let profile = usize::from(profile);
+                let definition = &program.profiles[profile];
+                match profiles[profile].select_member(
+                    definition,
+                    link,
+                    slots,
+                    self.payload,
+                    &mut scratch.buffer,
+                ) {
+                    Some(member) => {
+                        slots[params..params + member.args.len()].copy_from_slice(&member.args);
+                        let next = table.successor(member.action, entry != 0);
+                        let code = program.action_code[usize::from(member.action.0)];
+                        ActionRef { code, next, action: member.action }
+                    }
+                    // An empty group does nothing.
+                    None => ActionRef {
+                        next: table.successors.hit.filter(|_| entry != 0).unwrap_or(table.successors.base),
+                        ..ActionRef::default()
+                    },
+                }
+            }
+            _ => {
+                let (hot, args) = tables[usize::from(index)].row(table, entry as u32);
+                slots[params..params + args.len()].copy_from_slice(args);
+                hot
+            }
+        };
+        if T::ENABLED {
+            self.trace_table(slots, TableId(index), entry, hot.code, hot.action);
+        }
+        hot
+    }
+}
+
+fn read(slots: &[u64], from: WideSlot) -> Vec<u64> {
+    slots[usize::from(from.slot)..][..usize::from(from.limbs)].to_vec()
+}
+
+const _: () =
+    assert!(FRAME_OFFSET_SLOT == VALID_SLOT + 1, "headers are compared from the slot behind these two");

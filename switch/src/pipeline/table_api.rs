@@ -1,0 +1,516 @@
+//! The control surface of tables. It knows nothing of P4Runtime.
+
+use super::api_types::{
+    ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, TableEntry, TableError,
+};
+use super::lookup::{Lookup, Match};
+use super::table_state::{EntryInfo, ProfileRef};
+use super::{Pipeline, values};
+use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limbs, mask_limbs, prefix_mask};
+use std::ops::Range;
+
+/// An action call with everything looked up.
+pub(super) enum ResolvedAction {
+    Action(ActionId, Vec<u64>),
+    Link(ProfileRef),
+}
+
+/// Returns the index of the one of these names that is meant, see [`by_name`].
+pub(super) fn index_by_name<'a>(
+    names: impl Iterator<Item = &'a str> + Clone,
+    kind: &'static str,
+    name: &str,
+) -> Result<usize, TableError> {
+    by_name(names.clone(), name).ok_or_else(|| {
+        // p4c makes a table of every statement outside of one; nobody adds entries there.
+        let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
+        let known = if known.is_empty() { "none at all".to_owned() } else { known.join(", ") };
+        TableError::Unknown { kind, name: name.to_owned(), known: format!("; the program has {known}") }
+    })
+}
+
+/// Returns an error about a table that the program does not have.
+pub(super) fn unknown_table(number: usize) -> TableError {
+    TableError::Unknown { kind: "table", name: format!("number {number}"), known: String::new() }
+}
+
+/// Returns the one of these names that is `name`, or that ends in `.name` if no other does.
+fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
+    let mut suffix = None;
+    for (index, known) in names.enumerate() {
+        if known == name {
+            return Some(index);
+        }
+        if known.strip_suffix(name).is_some_and(|before| before.ends_with('.')) {
+            suffix = match suffix {
+                None => Some(Some(index)),
+                Some(_) => Some(None),
+            };
+        }
+    }
+    suffix.flatten()
+}
+
+impl Pipeline {
+    /// Returns the table of this name: in full, or a suffix after a dot that no other table has.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or the suffix is ambiguous.
+    pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
+        let names = self.program.tables.iter().map(|table| table.info.name.as_str());
+        index_by_name(names, "table", name).map(|index| TableId(index as u16))
+    }
+
+    fn table(&self, table: TableId) -> Result<&Table, TableError> {
+        let index = usize::from(table.0);
+        self.program.tables.get(index).ok_or_else(|| unknown_table(index))
+    }
+
+    pub(super) fn entry(&self, table: TableId, entry: EntryHandle) -> Result<u32, TableError> {
+        let state = &self.state.tables[usize::from(table.0)];
+        let number = entry.0.saturating_add(1);
+        match state.extras.cold.get(number as usize) {
+            Some(Some(_)) => Ok(number),
+            _ => Err(TableError::NoSuchHandle {
+                object: format!("table {}", self.program.table_name(table)),
+                kind: "entry",
+                handle: entry.0,
+            }),
+        }
+    }
+
+    fn immutable(&self, table: &Table, what: &'static str) -> TableError {
+        TableError::Immutable { table: table.info.name.clone(), what }
+    }
+
+    /// Adds an entry. The entry with the largest `priority` wins, the older one of equal ones; it is ignored if the
+    /// table has no priorities.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, it is full, has no key, const entries or an entry with this match, or does not have
+    /// the action with these arguments; or the match does not fit its key.
+    pub fn table_add(
+        &mut self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+        action: &ActionCall,
+    ) -> Result<EntryHandle, TableError> {
+        let definition = self.table(table)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        if definition.key.is_empty() {
+            let name = &definition.info.name;
+            return Err(TableError::Invalid(format!("table {name} has no key: set its default action")));
+        }
+        let found = self.to_match(table, key, priority)?;
+        let resolved = self.resolve_for_table(definition, action)?;
+        let state = &self.state.tables[usize::from(table.0)];
+        if state.find_same(definition, &found) != 0 {
+            return Err(TableError::Duplicate { table: definition.info.name.clone() });
+        }
+        if state.used() >= definition.info.size {
+            let (table, size) = (definition.info.name.clone(), definition.info.size);
+            return Err(TableError::Full { table, size });
+        }
+        let program = &self.program;
+        let definition = &program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        let entry = state.alloc_entry(definition);
+        match resolved {
+            ResolvedAction::Action(action, args) => {
+                state.set_action(program, definition, entry, action, &args)
+            }
+            ResolvedAction::Link(link) => state.set_link(program, definition, entry, link),
+        }
+        state.lookup.insert(definition, entry, &found);
+        let now = self.state.now;
+        state.extras.cold[entry as usize] =
+            Some(EntryInfo { found, is_const: false, idle_timeout: 0, timer: now });
+        if let Some(last) = state.extras.last_hit.get_mut(entry as usize) {
+            *last = now;
+        }
+        Ok(EntryHandle(entry - 1))
+    }
+
+    /// Changes the action of an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, its entries are const, or the table does not have the action with these
+    /// arguments.
+    pub fn table_modify(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        action: &ActionCall,
+    ) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        let number = self.entry(table, entry)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        let resolved = self.resolve_for_table(definition, action)?;
+        let definition = &self.program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        match resolved {
+            ResolvedAction::Action(action, args) => {
+                state.set_action(&self.program, definition, number, action, &args)
+            }
+            ResolvedAction::Link(link) => state.set_link(&self.program, definition, number, link),
+        }
+        Ok(())
+    }
+
+    /// Removes an entry.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or its entries are const.
+    pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        let number = self.entry(table, entry)?;
+        if definition.info.const_entries {
+            return Err(self.immutable(definition, "the list of entries"));
+        }
+        let definition = &self.program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        let rest = &mut *state.extras;
+        if let Some(cold) = rest.cold[number as usize].take() {
+            state.lookup.remove(definition, number, &cold.found);
+            rest.links[number as usize] = ProfileRef::None;
+            if let Some(counter) = rest.counters.get_mut(number as usize) {
+                *counter = Default::default();
+            }
+            if let Some(meter) = rest.meters.get_mut(number as usize) {
+                *meter = Default::default();
+            }
+            rest.free.push(number);
+        }
+        Ok(())
+    }
+
+    /// Returns the entry with exactly this match (and this priority, if the table has priorities).
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, or the match does not fit its key.
+    pub fn table_find(
+        &self,
+        table: TableId,
+        key: &[KeyMatch],
+        priority: i32,
+    ) -> Result<Option<EntryHandle>, TableError> {
+        let found = self.to_match(table, key, priority)?;
+        let state = &self.state.tables[usize::from(table.0)];
+        let entry = state.find_same(self.table(table)?, &found);
+        Ok(entry.checked_sub(1).map(EntryHandle))
+    }
+
+    /// Sets the table's default action, which runs on a miss.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table, its default action is const, or the table does not have the action with these
+    /// arguments.
+    pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        if definition.info.const_default {
+            return Err(self.immutable(definition, "the default action"));
+        }
+        let resolved = self.resolve_for_table(definition, action)?;
+        let definition = &self.program.tables[usize::from(table.0)];
+        let state = &mut self.state.tables[usize::from(table.0)];
+        match resolved {
+            ResolvedAction::Action(action, args) => {
+                state.extras.links[0] = ProfileRef::None;
+                state.set_action(&self.program, definition, 0, action, &args);
+            }
+            ResolvedAction::Link(link) => state.set_link(&self.program, definition, 0, link),
+        }
+        Ok(())
+    }
+
+    /// Restores the default action of the program.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table.
+    pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
+        self.table(table)?;
+        let index = usize::from(table.0);
+        self.state.tables[index].reset_default(&self.program, &self.program.tables[index]);
+        Ok(())
+    }
+
+    /// Returns the table's default action, which runs on a miss; `None`: there is none.
+    pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
+        self.table(table).ok()?;
+        self.action_of(table, 0)
+    }
+
+    fn action_of(&self, table: TableId, entry: u32) -> Option<ActionCall> {
+        let state = &self.state.tables[usize::from(table.0)];
+        Some(match state.extras.links[entry as usize] {
+            ProfileRef::Member(member) => ActionCall::Member(MemberHandle(member)),
+            ProfileRef::Group(group) => ActionCall::Group(GroupHandle(group)),
+            ProfileRef::None => {
+                let (hot, args) = state.row(&self.program.tables[usize::from(table.0)], entry);
+                if hot.code == 0 {
+                    return None;
+                }
+                let args = values::split_args(&self.program, hot.action, args);
+                ActionCall::Action { name: self.program.action_name(hot.action).to_string(), args }
+            }
+        })
+    }
+
+    /// Returns the entries of a table, in the order of their handles.
+    pub fn table_entries(&self, table: TableId) -> Vec<TableEntry> {
+        self.table_entries_in(table, 0..self.table_rows(table))
+    }
+
+    /// Returns the number of rows of a table: its entries and the free rows between them.
+    pub fn table_rows(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].extras.cold.len())
+    }
+
+    /// Returns the number of entries of a table.
+    pub fn table_len(&self, table: TableId) -> usize {
+        self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
+    }
+
+    /// Returns the entries in some of a table's rows.
+    pub fn table_entries_in(&self, table: TableId, rows: Range<usize>) -> Vec<TableEntry> {
+        rows.filter_map(|row| self.entry_at(table, row as u32)).collect()
+    }
+
+    /// Returns an entry of a table.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry.
+    pub fn table_entry(&self, table: TableId, entry: EntryHandle) -> Result<TableEntry, TableError> {
+        self.table(table)?;
+        let number = self.entry(table, entry)?;
+        let broken = || TableError::Invalid(format!("entry {entry} runs no action"));
+        self.entry_at(table, number).ok_or_else(broken)
+    }
+
+    fn entry_at(&self, table: TableId, number: u32) -> Option<TableEntry> {
+        let definition = self.table(table).ok()?;
+        let cold = self.state.tables[usize::from(table.0)].extras.cold.get(number as usize)?.as_ref()?;
+        Some(TableEntry {
+            handle: EntryHandle(number - 1),
+            key: self.key_of(table, &cold.found),
+            priority: if definition.info.has_priorities() { priority_of(cold.found.rank) } else { 0 },
+            action: self.action_of(table, number)?,
+            is_const: cold.is_const,
+            idle_timeout: cold.idle_timeout,
+        })
+    }
+
+    /// Sets the ticks without a match after which an entry has timed out, and restarts its timer; 0 disables the
+    /// timeout.
+    ///
+    /// # Errors
+    ///
+    /// There is no such table or entry, or the table does not support timeouts.
+    pub fn table_set_timeout(
+        &mut self,
+        table: TableId,
+        entry: EntryHandle,
+        ticks: u64,
+    ) -> Result<(), TableError> {
+        let definition = self.table(table)?;
+        if !definition.info.idle_timeout {
+            let name = &definition.info.name;
+            return Err(TableError::Invalid(format!("table {name} does not support timeouts")));
+        }
+        let number = self.entry(table, entry)?;
+        let now = self.state.now;
+        if let Some(cold) = &mut self.state.tables[usize::from(table.0)].extras.cold[number as usize] {
+            cold.idle_timeout = ticks;
+            cold.timer = now;
+        }
+        Ok(())
+    }
+
+    /// Returns a match as the table's structure wants it, checked.
+    fn to_match(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Match, TableError> {
+        let definition = self.table(table)?;
+        let name = &definition.info.name;
+        if key.len() != definition.key.len() {
+            let (expected, found) = (definition.key.len(), key.len());
+            return Err(TableError::Invalid(format!(
+                "table {name} has {expected} key elements, not {found}"
+            )));
+        }
+        let state = &self.state.tables[usize::from(table.0)];
+        let plan = &definition.key_layout;
+        let (mut value, mut mask) = (vec![0; plan.words], vec![0; plan.words]);
+        let (mut ranges, mut prefix) = (Vec::new(), 0);
+        for (element, (found, part)) in key.iter().zip(&definition.key).enumerate() {
+            let info = &definition.info.key[element];
+            let read = |value: &[u8]| {
+                values::to_limbs(value, part.bits, || format!("table {name}: key {}", info.name))
+            };
+            let all = || mask_limbs(part.bits, limbs(part.bits));
+            let no_other_bits =
+                |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
+                    true => Ok(()),
+                    false => Err(TableError::Invalid(format!(
+                        "table {name}: key {} has bits set that its mask or prefix leaves out",
+                        info.name
+                    ))),
+                };
+            let (element_value, element_mask) = match (found, part.kind) {
+                (KeyMatch::Exact(value), MatchKind::Exact | MatchKind::Ternary) => (read(value)?, all()),
+                (KeyMatch::Lpm { value, prefix_len }, MatchKind::Lpm) => {
+                    if u32::from(*prefix_len) > part.bits {
+                        return Err(TableError::Invalid(format!(
+                            "table {name}: a prefix of {prefix_len} bits is longer than key {}",
+                            info.name
+                        )));
+                    }
+                    prefix = *prefix_len;
+                    let (value, mask) = (read(value)?, prefix_mask(part.bits, u32::from(prefix)));
+                    no_other_bits(&value, &mask)?;
+                    (value, mask)
+                }
+                (KeyMatch::Exact(value), MatchKind::Lpm) => {
+                    prefix = part.bits as u16;
+                    (read(value)?, all())
+                }
+                (KeyMatch::Ternary { value, mask }, MatchKind::Ternary) => {
+                    let (value, mask) = (read(value)?, read(mask)?);
+                    no_other_bits(&value, &mask)?;
+                    (value, mask)
+                }
+                (KeyMatch::Range { low, high }, MatchKind::Range) => {
+                    let (low, high) = (read(low)?, read(high)?);
+                    if low.iter().rev().gt(high.iter().rev()) {
+                        return Err(TableError::Invalid(format!(
+                            "table {name}: the range of key {} ends before it begins",
+                            info.name
+                        )));
+                    }
+                    ranges.push((element, low, high));
+                    continue;
+                }
+                (KeyMatch::Exact(value), MatchKind::Range) => {
+                    let value = read(value)?;
+                    ranges.push((element, value.clone(), value));
+                    continue;
+                }
+                (KeyMatch::Any, MatchKind::Range) => {
+                    ranges.push((element, vec![0; limbs(part.bits)], all()));
+                    continue;
+                }
+                (KeyMatch::Any, MatchKind::Lpm | MatchKind::Ternary) => {
+                    (vec![0; limbs(part.bits)], vec![0; limbs(part.bits)])
+                }
+                (found, kind) => {
+                    return Err(TableError::Invalid(format!(
+                        "table {name}: key {} is matched as {kind:?}, this match is {found:?}",
+                        info.name
+                    )));
+                }
+            };
+            plan.insert_element(element, &element_value, &mut value);
+            plan.insert_element(element, &element_mask, &mut mask);
+        }
+        let scan = matches!(state.lookup, Lookup::Ternary(_));
+        Ok(Match { value, mask, ranges, prefix, rank: if scan { rank_of(priority) } else { 0 } })
+    }
+
+    fn key_of(&self, table: TableId, found: &Match) -> Vec<KeyMatch> {
+        let TableDefinition { key_layout: plan, key, .. } = &*self.program.tables[usize::from(table.0)];
+        let keys = key.iter().enumerate();
+        let element = |(element, key): (usize, &crate::program::Key)| {
+            let value = values::to_bytes(&plan.extract_element(element, key.bits, &found.value), key.bits);
+            match key.kind {
+                MatchKind::Exact => KeyMatch::Exact(value),
+                MatchKind::Lpm => KeyMatch::Lpm { value, prefix_len: found.prefix },
+                MatchKind::Ternary => {
+                    let mask = plan.extract_element(element, key.bits, &found.mask);
+                    match mask.iter().all(|limb| *limb == 0) {
+                        true => KeyMatch::Any,
+                        false => KeyMatch::Ternary { value, mask: values::to_bytes(&mask, key.bits) },
+                    }
+                }
+                MatchKind::Range => match found.ranges.iter().find(|(index, ..)| *index == element) {
+                    Some((_, low, high)) => KeyMatch::Range {
+                        low: values::to_bytes(low, key.bits),
+                        high: values::to_bytes(high, key.bits),
+                    },
+                    None => KeyMatch::Any,
+                },
+            }
+        };
+        keys.map(element).collect()
+    }
+
+    fn resolve_for_table(&self, table: &Table, action: &ActionCall) -> Result<ResolvedAction, TableError> {
+        let name = &table.info.name;
+        match (action, table.profile) {
+            (ActionCall::Action { .. }, None) => {
+                let (id, args) = self.resolve(&format!("table {name}"), &table.info.actions, action)?;
+                Ok(ResolvedAction::Action(id, args))
+            }
+            (ActionCall::Member(member), Some(profile)) => {
+                self.check_member(profile, *member)?;
+                Ok(ResolvedAction::Link(ProfileRef::Member(member.0)))
+            }
+            (ActionCall::Group(group), Some(profile)) => {
+                self.check_group(profile, *group)?;
+                Ok(ResolvedAction::Link(ProfileRef::Group(group.0)))
+            }
+            (_, Some(_)) => Err(TableError::Invalid(format!(
+                "table {name} needs members or groups of its profile as actions"
+            ))),
+            (_, None) => Err(TableError::Invalid(format!("table {name} has no action profile"))),
+        }
+    }
+
+    /// Returns an action that must be among `actions`, with its arguments.
+    pub(super) fn resolve(
+        &self,
+        object: &str,
+        actions: &[ActionId],
+        action: &ActionCall,
+    ) -> Result<(ActionId, Vec<u64>), TableError> {
+        let ActionCall::Action { name, args } = action else {
+            return Err(TableError::Invalid(format!("{object}: expected an action")));
+        };
+        let names = actions.iter().map(|id| self.program.action_name(*id));
+        let Some(index) = by_name(names, name) else {
+            return Err(TableError::Invalid(format!("{object} has no action {name:?}")));
+        };
+        let id = actions[index];
+        let params = &self.program.actions[usize::from(id.0)].params;
+        if params.len() != args.len() {
+            let (expected, found) = (params.len(), args.len());
+            return Err(TableError::Invalid(format!(
+                "action {name} takes {expected} arguments, not {found}"
+            )));
+        }
+        let mut words = Vec::new();
+        for ((param, bits), arg) in params.iter().zip(args) {
+            words.extend(values::to_limbs(arg, *bits, || format!("action {name}: {param}"))?);
+        }
+        Ok((id, words))
+    }
+}
+
+/// Ranks are the opposite of priorities: in BMv2's JSON they count from 1, and the lowest wins.
+fn rank_of(priority: i32) -> i64 {
+    i64::from(i32::MAX) - i64::from(priority)
+}
+
+fn priority_of(rank: i64) -> i32 {
+    i32::try_from(i64::from(i32::MAX) - rank).unwrap_or(i32::MIN)
+}

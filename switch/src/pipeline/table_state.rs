@@ -1,0 +1,367 @@
+//! The tables and action profiles of one switch: what is in them, and what a packet gets out of them.
+
+use super::api_types::CounterValue;
+use super::hash::{self, Payload};
+use super::lookup::{Lookup, Match};
+use super::meter::Meter;
+use crate::program::{
+    ActionId, ActionProfile, KeyCacheFormat, NativeTable, Pc, Program, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT,
+    Table, row_actions,
+};
+use std::ops::{Deref, DerefMut};
+
+/// The code that runs on a match.
+#[derive(Clone, Copy, Debug, Default)]
+pub(super) struct ActionRef {
+    /// The action's code; 0: no action.
+    pub code: Pc,
+    /// Address at which the control flow continues.
+    pub next: Pc,
+    pub action: ActionId,
+}
+
+impl ActionRef {
+    /// Returns the first word of a row: the number of the action as machine code knows it, code, next and action.
+    pub fn pack(self, program: &Program, table: &Table) -> u64 {
+        let choice = match self.code {
+            0 => 0,
+            _ => row_actions(program, table).iter().position(|it| *it == self.action).map_or(0, |it| it + 1),
+        };
+        (choice as u64) << ROW_ACTION_SHIFT
+            | u64::from(self.code) << 32
+            | u64::from(self.next) << ROW_NEXT_SHIFT
+            | u64::from(self.action.0)
+    }
+
+    #[inline]
+    fn unpack(word: u64) -> ActionRef {
+        ActionRef {
+            code: (word >> 32) as Pc,
+            next: (word >> ROW_NEXT_SHIFT) as Pc,
+            action: ActionId(word as u16),
+        }
+    }
+}
+
+/// The member or group of an action profile to which an entry refers.
+#[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
+pub(super) enum ProfileRef {
+    #[default]
+    None,
+    Member(u32),
+    Group(u32),
+}
+
+/// The part of an entry that packets do not need.
+#[derive(Clone, Debug)]
+pub(super) struct EntryInfo {
+    pub found: Match,
+    pub is_const: bool,
+    pub idle_timeout: u64,
+    /// Time at which the idle timeout was last restarted other than by a hit, in ticks.
+    pub timer: u64,
+}
+
+/// The tables of one switch, and what machine code reads of them: that is current, because tables are changed only through
+/// this.
+pub(super) struct Tables {
+    tables: Vec<TableState>,
+    direct: Vec<NativeTable>,
+    /// For each table.
+    known: Vec<KeyCache>,
+    is_current: bool,
+}
+
+/// Keys and entries that were found since a table was changed, for those whose keys are [remembered](Table::remembers_keys).
+struct KeyCache {
+    format: KeyCacheFormat,
+    recent: Box<[u64]>,
+    /// The first entries that were found with their rows.
+    representatives: Vec<u32>,
+}
+
+impl KeyCache {
+    fn new(table: &Table) -> KeyCache {
+        let words = if table.has_key_cache() { KeyCacheFormat::WORDS } else { 0 };
+        let mut known = KeyCache {
+            format: table.key_cache_format(),
+            recent: vec![0; words].into(),
+            representatives: Vec::new(),
+        };
+        known.forget();
+        known
+    }
+
+    fn forget(&mut self) {
+        self.representatives.clear();
+        if !self.recent.is_empty() {
+            self.format.clear(&mut self.recent);
+        }
+    }
+}
+
+impl Tables {
+    pub fn new(program: &Program) -> Tables {
+        Tables {
+            tables: program.tables.iter().map(|table| TableState::new(program, table)).collect(),
+            direct: Vec::new(),
+            known: program.tables.iter().map(KeyCache::new).collect(),
+            is_current: false,
+        }
+    }
+
+    /// Returns what machine code reads. The addresses hold until a table is changed.
+    #[inline]
+    pub fn native_tables(&mut self) -> &[NativeTable] {
+        if !self.is_current {
+            self.read();
+        }
+        &self.direct
+    }
+
+    #[cold]
+    fn read(&mut self) {
+        self.known.iter_mut().for_each(KeyCache::forget);
+        let direct = |(table, known): (&TableState, &KeyCache)| {
+            let entries = table.lookup.small();
+            NativeTable {
+                entries: entries.as_ptr() as usize,
+                len: entries.len() as u64,
+                rows: table.rows.as_ptr() as usize,
+                recent: known.recent.as_ptr() as usize,
+            }
+        };
+        self.direct.clear();
+        self.direct.extend(self.tables.iter().zip(&self.known).map(direct));
+        self.is_current = true;
+    }
+
+    /// Remembers the entry for a key, until a table is changed: or another with the same row, for which the entry is only to
+    /// be one or none. A thousand routes lead to few ports, and the rows of few entries are in the cache.
+    pub fn cache_lookup(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
+        /// As many as a switch has ports, and groups of them.
+        const MAX_REPRESENTATIVES: usize = 64;
+        let KeyCache { format: form, recent, representatives: alike } = &mut self.known[index];
+        let row = |entry| self.tables[index].row_words(table, entry);
+        // They have few words: `==` would be a call.
+        let is_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
+        let is_like = |&&other: &&u32| (other == 0) == (entry == 0) && is_row(other);
+        let other = alike.iter().find(is_like).copied();
+        if other.is_none() && alike.len() < MAX_REPRESENTATIVES {
+            alike.push(entry);
+        }
+        form.insert(recent, key, other.unwrap_or(entry));
+    }
+
+    /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.
+    #[inline]
+    pub fn rest_mut(&mut self, index: usize) -> &mut TableExtras {
+        &mut self.tables[index].extras
+    }
+}
+
+impl Deref for Tables {
+    type Target = [TableState];
+    fn deref(&self) -> &[TableState] {
+        &self.tables
+    }
+}
+
+impl DerefMut for Tables {
+    fn deref_mut(&mut self) -> &mut [TableState] {
+        self.is_current = false;
+        &mut self.tables
+    }
+}
+
+/// A table. Entry 0 stands for a miss.
+#[derive(Clone, Debug)]
+pub(super) struct TableState {
+    pub lookup: Lookup,
+    /// By entry, a row of words: [`ActionRef`], packed, and the action's arguments.
+    rows: Vec<u64>,
+    /// State that few packets use, or none.
+    pub extras: Box<TableExtras>,
+}
+
+#[derive(Clone, Debug, Default)]
+pub(super) struct TableExtras {
+    pub links: Vec<ProfileRef>,
+    pub cold: Vec<Option<EntryInfo>>,
+    /// Entries that are free again.
+    pub free: Vec<u32>,
+    pub counters: Vec<CounterValue>,
+    pub meters: Vec<Meter>,
+    pub last_hit: Vec<u64>,
+}
+
+impl TableState {
+    pub fn new(program: &Program, table: &Table) -> TableState {
+        let mut state = TableState { lookup: Lookup::new(table), rows: Vec::new(), extras: Box::default() };
+        state.alloc_entry(table);
+        state.reset_default(program, table);
+        for entry in &table.entries {
+            let found = state.const_match(table, entry);
+            // Of two entries with the same match the first holds, as it would win anyway.
+            if state.find_same(table, &found) != 0 {
+                continue;
+            }
+            let number = state.alloc_entry(table);
+            state.extras.cold[number as usize] =
+                Some(EntryInfo { found: found.clone(), is_const: true, idle_timeout: 0, timer: 0 });
+            state.set_action(program, table, number, entry.action, &entry.args);
+            state.lookup.insert(table, number, &found);
+        }
+        state
+    }
+
+    /// Returns the action of an entry and its arguments; the action may not need all of them.
+    #[inline]
+    pub fn row(&self, table: &Table, entry: u32) -> (ActionRef, &[u64]) {
+        match self.row_words(table, entry) {
+            [hot, args @ ..] => (ActionRef::unpack(*hot), args),
+            [] => (ActionRef::default(), &[]),
+        }
+    }
+
+    /// Returns the row of an entry.
+    #[inline]
+    pub fn row_words(&self, table: &Table, entry: u32) -> &[u64] {
+        let width = table.params + 1;
+        &self.rows[entry as usize * width..][..width]
+    }
+
+    fn set_row(&mut self, program: &Program, table: &Table, entry: u32, hot: ActionRef, args: &[u64]) {
+        let row = &mut self.rows[entry as usize * (table.params + 1)..];
+        row[0] = hot.pack(program, table);
+        row[1..][..args.len()].copy_from_slice(args);
+    }
+
+    /// Returns the number of entries.
+    pub fn used(&self) -> usize {
+        self.extras.cold.len() - 1 - self.extras.free.len()
+    }
+
+    /// Returns the entry with exactly this match, or 0.
+    pub fn find_same(&self, table: &Table, wanted: &Match) -> u32 {
+        self.lookup.find_exact(table, wanted, |entry| self.found(entry))
+    }
+
+    fn const_match(&self, table: &Table, entry: &crate::program::ConstEntry) -> Match {
+        let plan = &table.key_layout;
+        let (mut value, mut mask, mut ranges) = (vec![0; plan.words], vec![0; plan.words], Vec::new());
+        for (element, (first, second)) in entry.key.iter().enumerate() {
+            if entry.ranges[element] {
+                ranges.push((element, first.clone(), second.clone()));
+            } else {
+                plan.insert_element(element, first, &mut value);
+                plan.insert_element(element, second, &mut mask);
+            }
+        }
+        let rank = if matches!(self.lookup, Lookup::Ternary(_)) { entry.rank } else { 0 };
+        Match { value, mask, ranges, prefix: entry.prefix, rank }
+    }
+
+    /// Makes room for one more entry and returns its number.
+    pub fn alloc_entry(&mut self, table: &Table) -> u32 {
+        let rest = &mut *self.extras;
+        if let Some(free) = rest.free.pop() {
+            return free;
+        }
+        self.rows.resize(self.rows.len() + table.params + 1, 0);
+        rest.links.push(ProfileRef::None);
+        rest.cold.push(None);
+        if table.info.direct_counters {
+            rest.counters.push(CounterValue::default());
+        }
+        if table.meter.is_some() {
+            rest.meters.push(Meter::default());
+        }
+        if table.info.idle_timeout {
+            rest.last_hit.push(0);
+        }
+        rest.cold.len() as u32 - 1
+    }
+
+    pub fn found(&self, entry: u32) -> Option<Match> {
+        self.extras.cold.get(entry as usize)?.as_ref().map(|cold| cold.found.clone())
+    }
+
+    /// Lets an entry run an action (entry 0: on a miss).
+    pub fn set_action(
+        &mut self,
+        program: &Program,
+        table: &Table,
+        entry: u32,
+        action: ActionId,
+        args: &[u64],
+    ) {
+        let code = program.action_code.get(usize::from(action.0)).copied().unwrap_or_default();
+        let next = table.successor(action, entry != 0);
+        self.set_row(program, table, entry, ActionRef { code, next, action }, args);
+    }
+
+    /// Lets an entry refer to an action profile (entry 0: on a miss).
+    pub fn set_link(&mut self, program: &Program, table: &Table, entry: u32, link: ProfileRef) {
+        self.set_row(
+            program,
+            table,
+            entry,
+            ActionRef { next: table.successors.base, ..ActionRef::default() },
+            &[],
+        );
+        self.extras.links[entry as usize] = link;
+    }
+
+    pub fn reset_default(&mut self, program: &Program, table: &Table) {
+        self.extras.links[0] = ProfileRef::None;
+        match &table.default {
+            Some((action, args)) => self.set_action(program, table, 0, *action, args),
+            None => {
+                let next = table.successors.miss.unwrap_or(table.successors.base);
+                self.set_row(program, table, 0, ActionRef { next, ..ActionRef::default() }, &[]);
+            }
+        }
+    }
+}
+
+/// An action profile, or a selector.
+#[derive(Clone, Debug, Default)]
+pub(super) struct ProfileState {
+    /// By handle.
+    pub members: Vec<Option<Member>>,
+    /// By handle: members, in ascending order as BMv2 numbers them.
+    pub groups: Vec<Option<Vec<u32>>>,
+    calls: u64,
+}
+
+/// A member of an action profile.
+#[derive(Clone, Debug)]
+pub(super) struct Member {
+    pub action: ActionId,
+    pub args: Vec<u64>,
+}
+
+impl ProfileState {
+    /// Returns the member that a link leads to for this packet.
+    pub fn select_member(
+        &mut self,
+        profile: &ActionProfile,
+        link: ProfileRef,
+        slots: &[u64],
+        payload: Payload,
+        buffer: &mut Vec<u8>,
+    ) -> Option<&Member> {
+        let member = match link {
+            ProfileRef::None => return None,
+            ProfileRef::Member(member) => member,
+            ProfileRef::Group(group) => {
+                let members = self.groups.get(group as usize)?.as_ref()?;
+                let selector = profile.selector.as_ref()?;
+                let hash = hash::compute(selector, slots, payload, buffer, &mut self.calls);
+                *members.get(hash.checked_rem(members.len() as u64)? as usize)?
+            }
+        };
+        self.members.get(member as usize)?.as_ref()
+    }
+}

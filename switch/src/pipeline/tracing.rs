@@ -1,0 +1,83 @@
+//! Telling the tracer what code does.
+
+use super::api_types::EntryHandle;
+use super::interpreter::ExecContext;
+use super::trace::Tracer;
+use super::values;
+use crate::program::{ActionId, Pc, TableId, TracePoint, limbs};
+
+impl<T: Tracer> ExecContext<'_, T> {
+    pub(super) fn trace_assign(&mut self, slots: &[u64], slot: u16, value: u64) {
+        let old = slots[usize::from(slot)];
+        self.report_assign(slot, &[old], &[value]);
+    }
+
+    pub(super) fn report_assign(&mut self, slot: u16, old: &[u64], new: &[u64]) {
+        // Temporaries belong to no field and say nothing.
+        if let Some((name, bits)) = self.program.slot_field(slot).filter(|_| !new.is_empty()) {
+            let bytes = |limbs: &[u64]| values::to_bytes(limbs, bits);
+            self.tracer.assign(self.program, &name, &bytes(old), &bytes(new));
+        }
+    }
+
+    /// Reports conditions and fixed tables when control reaches their place in the code.
+    pub(super) fn trace_conditions(&mut self, pc: Pc) {
+        let program = self.program;
+        if let Some((name, start, end)) = self.open_condition
+            && !(start..end).contains(&pc)
+        {
+            self.open_condition = None;
+            self.tracer.condition(program, name, pc == end);
+        }
+        for mark in program.trace_points_at(pc) {
+            match mark {
+                TracePoint::Condition { name, end } => self.open_condition = Some((name, pc, *end)),
+                TracePoint::Table(index) => {
+                    let (action, args) =
+                        program.tables[usize::from(*index)].default.clone().unwrap_or_default();
+                    let args = values::split_args(program, action, &args);
+                    self.tracer.table(program, TableId(*index), &[], None, Some(action), &args);
+                }
+            }
+        }
+    }
+
+    pub(super) fn trace_table(
+        &mut self,
+        slots: &[u64],
+        id: TableId,
+        entry: usize,
+        code: Pc,
+        action: ActionId,
+    ) {
+        let program = self.program;
+        let table = &program.tables[usize::from(id.0)];
+        let value = |slot: u16, bits: u32| {
+            let limbs = &slots[usize::from(slot)..][..limbs(bits)];
+            values::to_bytes(limbs, bits)
+        };
+        let key: Vec<Vec<u8>> = table.key.iter().map(|key| value(key.slot, key.bits)).collect();
+        let args = &slots[usize::from(program.params)..];
+        let args = values::split_args(program, action, args);
+        let handle = (entry != 0).then(|| EntryHandle(entry as u32 - 1));
+        let (action, args) = if code == 0 { (None, Vec::new()) } else { (Some(action), args) };
+        self.tracer.table(program, id, &key, handle, action, &args);
+    }
+
+    pub(super) fn trace_log(&mut self, slots: &[u64], index: usize) {
+        let log = &self.program.logs[index];
+        let mut message = String::new();
+        let mut values = log.values.iter();
+        let mut rest = log.format.as_str();
+        while let Some((before, after)) = rest.split_once("{}") {
+            message.push_str(before);
+            if let Some(value) = values.next() {
+                let limbs = &slots[usize::from(value.slot)..][..usize::from(value.limbs)];
+                message.push_str(&values::decimal(limbs, value.signed));
+            }
+            rest = after;
+        }
+        message.push_str(rest);
+        self.tracer.log(self.program, &message);
+    }
+}

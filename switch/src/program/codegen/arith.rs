@@ -1,0 +1,551 @@
+//! Numbers.
+//!
+//! BMv2 computes with unbounded integers and cuts a result to its field's width when it is stored. Here every
+//! expression's range is known when the program is loaded, and so is how many low bits of it are wanted. So almost
+//! everything is done in one 64-bit operation, exact or modulo 2^64 where that is as good; what is left takes the
+//! wide road ([`WideOp`]).
+
+use super::{CodeBuilder, FIRST_CONST, FIRST_TEMP, low_mask};
+use crate::program::LoadError;
+use crate::program::expr::{BinOp, HeaderExpr, NumExpr};
+use crate::program::json::{BigInt, JsonNode};
+use crate::program::layout::SlotRef;
+use crate::program::op::{Op, Opcode, Slot, WideOp, WideOpcode, WideSlot};
+
+/// Numbers wider than this do not occur but by accident.
+const MAX_WIDE_BITS: u32 = 8192;
+
+/// The range of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(super) struct ValueRange {
+    pub may_be_negative: bool,
+    pub bits: u32,
+}
+
+impl ValueRange {
+    fn limbs(self) -> u16 {
+        (self.bits + u32::from(self.may_be_negative)).div_ceil(64).max(1) as u16
+    }
+    fn union(self, other: ValueRange) -> ValueRange {
+        ValueRange {
+            may_be_negative: self.may_be_negative || other.may_be_negative,
+            bits: self.bits.max(other.bits),
+        }
+    }
+}
+
+/// A computed number.
+#[derive(Clone, Copy, Debug)]
+pub(super) struct Operand {
+    pub slot: Slot,
+    pub limbs: u16,
+    pub range: ValueRange,
+    /// Right modulo 2^(64 limbs) only: `range` does not hold.
+    pub is_modular: bool,
+}
+
+impl Operand {
+    fn wide(self) -> WideSlot {
+        WideSlot {
+            slot: self.slot,
+            limbs: self.limbs,
+            signed: self.range.may_be_negative && !self.is_modular,
+        }
+    }
+}
+
+impl CodeBuilder<'_> {
+    fn range(&self, num: &NumExpr) -> ValueRange {
+        let of =
+            |bits, signed| ValueRange { may_be_negative: signed, bits: if signed { bits - 1 } else { bits } };
+        match num {
+            NumExpr::Const(big) => ValueRange { may_be_negative: big.negative, bits: big.bits() },
+            NumExpr::Place(place) => of(place.bits, place.signed),
+            NumExpr::Field(_, at) => {
+                let field = &self.layout.types[at.ty].fields[at.field];
+                of(field.bits, field.signed)
+            }
+            NumExpr::Register(register, _) => of(self.registers[usize::from(*register)].bits, false),
+            NumExpr::Binary(op, left, right) => self.range_of(*op, left, right),
+            NumExpr::Not(num) => ValueRange { may_be_negative: true, ..self.range(num) },
+            NumExpr::SignedWrap(num, width) => {
+                let (range, wrapped) = (self.range(num), of(*width, true));
+                if range.bits <= wrapped.bits { range } else { wrapped }
+            }
+            NumExpr::SatU(num, width) => {
+                let range = self.range(num);
+                ValueRange { may_be_negative: false, bits: range.bits.min(*width) }
+            }
+            NumExpr::SatS(num, width) => {
+                let range = self.range(num);
+                ValueRange { may_be_negative: range.may_be_negative, bits: range.bits.min(width - 1) }
+            }
+            NumExpr::Select(_, left, right) => self.range(left).union(self.range(right)),
+            NumExpr::FromBool(_) => of(1, false),
+            NumExpr::StackCount(_, add) => ValueRange { may_be_negative: *add < 0, bits: 16 },
+        }
+    }
+
+    fn range_of(&self, op: BinOp, left: &NumExpr, right: &NumExpr) -> ValueRange {
+        let (l, r) = (self.range(left), self.range(right));
+        let both = l.union(r);
+        let shift = match right {
+            NumExpr::Const(big) => big.to_u64().unwrap_or(u64::MAX).min(u64::from(MAX_WIDE_BITS)) as u32,
+            _ if r.bits < MAX_WIDE_BITS.ilog2() => (1 << r.bits) - 1,
+            _ => MAX_WIDE_BITS,
+        };
+        match op {
+            BinOp::Add => ValueRange { bits: both.bits + 1, ..both },
+            BinOp::Sub if both.may_be_negative => ValueRange { may_be_negative: true, bits: both.bits + 1 },
+            BinOp::Sub => ValueRange { may_be_negative: true, bits: both.bits },
+            BinOp::Mul => ValueRange { bits: l.bits + r.bits + u32::from(both.may_be_negative), ..both },
+            BinOp::Div => l,
+            BinOp::Mod => ValueRange { may_be_negative: l.may_be_negative, bits: both.bits },
+            BinOp::And => match (l.may_be_negative, r.may_be_negative) {
+                (false, false) => ValueRange { may_be_negative: false, bits: l.bits.min(r.bits) },
+                (false, true) => l,
+                (true, false) => r,
+                (true, true) => both,
+            },
+            BinOp::Or | BinOp::Xor => both,
+            BinOp::Shl => ValueRange { bits: l.bits.saturating_add(shift), ..l },
+            BinOp::Shr => match right {
+                NumExpr::Const(_) => ValueRange { bits: l.bits.saturating_sub(shift), ..l },
+                _ => l,
+            },
+        }
+    }
+
+    /// Computes a number whose low `wanted` bits matter (all, if none is given).
+    pub(super) fn lower_num(
+        &mut self,
+        at: &JsonNode,
+        num: &NumExpr,
+        demanded_bits: Option<u32>,
+    ) -> Result<Operand, LoadError> {
+        let range = self.range(num);
+        let exact = |slot| Operand { slot, limbs: range.limbs(), range, is_modular: false };
+        Ok(match num {
+            NumExpr::Const(big) => {
+                let limbs = big.twos_complement(usize::from(range.limbs()));
+                exact(self.constants(limbs))
+            }
+            NumExpr::Place(place) => self.load(*place, range),
+            NumExpr::Field(header, field) => {
+                let field = &self.layout.types[field.ty].fields[field.field];
+                let (rel, bits, signed, limbs) = (field.slot, field.bits, field.signed, field.limbs);
+                if let HeaderExpr::Static(id) = **header {
+                    let slot = self.layout.header(id).first_slot + rel;
+                    return Ok(self.load(SlotRef { slot, bits, signed, saturating: false }, range));
+                }
+                let base = self.header_base(at, header)?;
+                let slot = self.temp(limbs);
+                if limbs == 1 {
+                    self.emit(Opcode::LoadAt, 64, slot, base, rel);
+                } else {
+                    self.emit_wide(WideOpcode::LoadAt(rel), bits, (slot, limbs), None, Some(base));
+                }
+                self.load(SlotRef { slot, bits, signed, saturating: false }, range)
+            }
+            NumExpr::Register(register, index) => {
+                let index = self.lower_to_slot(at, index)?;
+                let (slot, bits) = (self.temp(range.limbs()), range.bits);
+                // Out of bounds BMv2 throws; here it reads as 0.
+                let zero = self.constants(vec![0; usize::from(range.limbs())]);
+                if range.limbs() == 1 {
+                    self.emit(Opcode::Mov, 64, slot, zero, 0);
+                    self.emit(Opcode::RegRead, bits as u8, slot, *register, index);
+                } else {
+                    let zero = Operand { slot: zero, limbs: range.limbs(), range, is_modular: false };
+                    self.emit_wide(WideOpcode::Mov, bits, (slot, range.limbs()), Some(zero), None);
+                    let kind = WideOpcode::RegRead(*register);
+                    self.emit_wide(kind, bits, (slot, range.limbs()), None, Some(index));
+                }
+                exact(slot)
+            }
+            NumExpr::Binary(BinOp::And, left, right) => self.and(at, left, right, range, demanded_bits)?,
+            NumExpr::Binary(BinOp::Shr, left, right) => self.shift_right(at, left, right, range)?,
+            NumExpr::Binary(op @ (BinOp::Div | BinOp::Mod), left, right) => {
+                if self.range(left).may_be_negative || self.range(right).may_be_negative {
+                    return at.err("division of signed numbers is not defined in P4");
+                }
+                let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+                let (code, kind) = match op {
+                    BinOp::Div => (Opcode::Div, WideOpcode::Div),
+                    _ => (Opcode::Mod, WideOpcode::Mod),
+                };
+                if left.limbs == 1 && right.limbs == 1 {
+                    return Ok(exact(self.emit_to_temp(code, 64, left.slot, right.slot)));
+                }
+                self.wide_op(at, kind, range, left, Some(right))?
+            }
+            NumExpr::Binary(op, left, right) => {
+                self.lower_modular(at, *op, left, right, range, demanded_bits)?
+            }
+            NumExpr::Not(inner) => {
+                let inner = self.lower_num(at, inner, demanded_bits)?;
+                if inner.limbs == 1
+                    && (inner.is_modular || range.limbs() == 1 || demanded_bits.is_some_and(|n| n <= 64))
+                {
+                    let modular = inner.is_modular || range.limbs() > 1;
+                    return Ok(Operand {
+                        is_modular: modular,
+                        limbs: 1,
+                        range,
+                        slot: self.emit_to_temp(Opcode::Not, 64, inner.slot, 0),
+                    });
+                }
+                let modular = inner.is_modular;
+                Operand { is_modular: modular, ..self.wide_op(at, WideOpcode::Not, range, inner, None)? }
+            }
+            NumExpr::SignedWrap(inner, width) => {
+                let inner_range = self.range(inner);
+                if inner_range.bits < *width {
+                    return self.lower_num(at, inner, demanded_bits);
+                }
+                let inner = self.lower_num(at, inner, Some(*width))?;
+                if *width <= 64 {
+                    return Ok(exact(self.emit_to_temp(Opcode::Sext, *width as u8, inner.slot, 0)));
+                }
+                self.emit_wide_resize(at, WideOpcode::Sext, *width, range, inner, None)?
+            }
+            NumExpr::SatU(inner, width) => {
+                self.saturate(at, inner, *width, range, Opcode::SatU, WideOpcode::SatU)?
+            }
+            NumExpr::SatS(inner, width) => {
+                self.saturate(at, inner, *width, range, Opcode::SatS, WideOpcode::SatS)?
+            }
+            NumExpr::Select(cond, left, right) => {
+                let cond = self.lower_bool(at, cond)?;
+                let (left, right) =
+                    (self.lower_num(at, left, demanded_bits)?, self.lower_num(at, right, demanded_bits)?);
+                let narrow = demanded_bits.is_some_and(|n| n <= 64) || range.limbs() == 1;
+                let modular = left.is_modular || right.is_modular || (narrow && range.limbs() > 1);
+                if narrow {
+                    let slot = self.emit_to_temp(Opcode::Mov, 64, right.slot, 0);
+                    self.emit(Opcode::MovIf, 64, slot, left.slot, cond);
+                    return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
+                }
+                let chosen = self.wide_op(at, WideOpcode::Mov, range, right, None)?;
+                let d = (chosen.slot, chosen.limbs);
+                self.emit_wide(WideOpcode::MovIf, u32::from(chosen.limbs) * 64, d, Some(left), Some(cond));
+                Operand { is_modular: modular, ..chosen }
+            }
+            NumExpr::FromBool(value) => exact(self.lower_bool(at, value)?),
+            NumExpr::StackCount(stack, add) => {
+                let count = self.layout.stacks[*stack].next_index_slot;
+                let add = self.constant(*add as i64 as u64);
+                exact(self.emit_to_temp(Opcode::Add, 64, count, add))
+            }
+        })
+    }
+
+    fn load(&mut self, place: SlotRef, range: ValueRange) -> Operand {
+        let limbs = place.bits.div_ceil(64).max(1) as u16;
+        let slot = match (place.signed, limbs) {
+            (false, _) => place.slot,
+            (true, 1) => self.emit_to_temp(Opcode::Sext, place.bits as u8, place.slot, 0),
+            (true, _) => {
+                let slot = self.temp(limbs);
+                let unsigned = ValueRange { may_be_negative: false, bits: place.bits };
+                let value = Operand { slot: place.slot, limbs, range: unsigned, is_modular: false };
+                self.emit_wide(WideOpcode::Sext, place.bits, (slot, limbs), Some(value), None);
+                slot
+            }
+        };
+        Operand { slot, limbs, range, is_modular: false }
+    }
+
+    /// +, -, *, |, ^ and <<: the low bits of the result need the low bits of the operands only.
+    fn lower_modular(
+        &mut self,
+        at: &JsonNode,
+        op: BinOp,
+        left: &NumExpr,
+        right: &NumExpr,
+        range: ValueRange,
+        wanted: Option<u32>,
+    ) -> Result<Operand, LoadError> {
+        let shift = op == BinOp::Shl;
+        let left = self.lower_num(at, left, wanted)?;
+        let right = self.lower_num(at, right, if shift { None } else { wanted })?;
+        let (code, kind) = match op {
+            BinOp::Add => (Opcode::Add, WideOpcode::Add),
+            BinOp::Sub => (Opcode::Sub, WideOpcode::Sub),
+            BinOp::Mul => (Opcode::Mul, WideOpcode::Mul),
+            BinOp::Or => (Opcode::Or, WideOpcode::Or),
+            BinOp::Xor => (Opcode::Xor, WideOpcode::Xor),
+            _ => (Opcode::Shl, WideOpcode::Shl),
+        };
+        if shift && right.limbs > 1 {
+            return at.err("shifts by numbers of more than 64 bits are not supported");
+        }
+        let modular = left.is_modular || (right.is_modular && !shift);
+        if range.limbs() == 1 || wanted.is_some_and(|n| n <= 64) {
+            let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
+            return Ok(Operand { slot, limbs: 1, range, is_modular: modular || range.limbs() > 1 });
+        }
+        let limbs = wanted.map_or(range.limbs(), |n| (n.div_ceil(64) as u16).min(range.limbs()));
+        let cut = limbs < range.limbs() || modular;
+        let value = self.wide_limbs(at, kind, limbs, range, left, Some(right))?;
+        Ok(Operand { is_modular: cut, ..value })
+    }
+
+    fn and(
+        &mut self,
+        at: &JsonNode,
+        left: &NumExpr,
+        right: &NumExpr,
+        range: ValueRange,
+        wanted: Option<u32>,
+    ) -> Result<Operand, LoadError> {
+        let min = |wanted: Option<u32>, other: ValueRange| match (wanted, other.may_be_negative) {
+            (wanted, true) => wanted,
+            (Some(n), false) => Some(n.min(other.bits)),
+            (None, false) => Some(other.bits),
+        };
+        let (left_range, right_range) = (self.range(left), self.range(right));
+        let l = self.lower_num(at, left, min(wanted, right_range))?;
+        // A mask of the low bits costs nothing where the operation before can cut its result itself.
+        if let NumExpr::Const(mask) = right {
+            let mask_bits = mask.bits();
+            let is_low = !mask.negative && mask_bits <= 64 && mask.to_u64() == Some(low_mask(mask_bits));
+            if is_low && l.limbs >= 1 {
+                if !l.is_modular && !l.range.may_be_negative && l.range.bits <= mask_bits {
+                    return Ok(l);
+                }
+                if l.limbs == 1 && self.truncate_def(l.slot, mask_bits) {
+                    return Ok(Operand { slot: l.slot, limbs: 1, range, is_modular: false });
+                }
+            }
+        }
+        let r = self.lower_num(at, right, min(wanted, left_range))?;
+        let bounded =
+            (!left_range.may_be_negative && !l.is_modular) || (!right_range.may_be_negative && !r.is_modular);
+        if range.limbs() == 1 || wanted.is_some_and(|n| n <= 64) {
+            let slot = self.emit_to_temp(Opcode::And, 64, l.slot, r.slot);
+            let modular = range.limbs() > 1 || (!bounded && (l.is_modular || r.is_modular));
+            return Ok(Operand { slot, limbs: 1, range, is_modular: modular });
+        }
+        let value = self.wide_op(at, WideOpcode::And, range, l, Some(r))?;
+        Ok(Operand { is_modular: !bounded && (l.is_modular || r.is_modular), ..value })
+    }
+
+    /// Lets the last operation cut its own result to `bits`, if it made `slot` and can.
+    fn truncate_def(&mut self, slot: Slot, bits: u32) -> bool {
+        match self.last_def(slot).filter(|last| truncates_result(last.code) && (1..=64).contains(&bits)) {
+            Some(last) => {
+                last.truncate_result(bits as u8);
+                true
+            }
+            None => false,
+        }
+    }
+
+    /// Returns the last operation if it computed this temporary and no jump leads behind it.
+    fn last_def(&mut self, slot: Slot) -> Option<&mut Op> {
+        let reachable = self.object.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
+        self.object.code.last_mut().filter(|last| reachable && last.d == slot)
+    }
+
+    fn shift_right(
+        &mut self,
+        at: &JsonNode,
+        left: &NumExpr,
+        right: &NumExpr,
+        range: ValueRange,
+    ) -> Result<Operand, LoadError> {
+        let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+        if right.limbs > 1 {
+            return at.err("shifts by numbers of more than 64 bits are not supported");
+        }
+        if left.limbs == 1 {
+            let code = if left.range.may_be_negative { Opcode::Sar } else { Opcode::Shr };
+            let slot = self.emit_to_temp(code, 64, left.slot, right.slot);
+            return Ok(Operand { slot, limbs: 1, range, is_modular: false });
+        }
+        self.wide_op(at, WideOpcode::Shr, range, left, Some(right))
+    }
+
+    fn saturate(
+        &mut self,
+        at: &JsonNode,
+        inner: &NumExpr,
+        width: u32,
+        range: ValueRange,
+        code: Opcode,
+        kind: WideOpcode,
+    ) -> Result<Operand, LoadError> {
+        let value = self.lower_num(at, inner, None)?;
+        let signed = value.range.may_be_negative || value.range.bits < 64;
+        if value.limbs == 1 && signed && width <= 64 {
+            let slot = self.emit_to_temp(code, width as u8, value.slot, 0);
+            return Ok(Operand { slot, limbs: 1, range, is_modular: false });
+        }
+        self.emit_wide_resize(at, kind, width, range, value, None)
+    }
+
+    fn wide_op(
+        &mut self,
+        at: &JsonNode,
+        kind: WideOpcode,
+        range: ValueRange,
+        a: Operand,
+        b: Option<Operand>,
+    ) -> Result<Operand, LoadError> {
+        self.wide_limbs(at, kind, range.limbs(), range, a, b)
+    }
+
+    pub(super) fn wide_limbs(
+        &mut self,
+        at: &JsonNode,
+        kind: WideOpcode,
+        limbs: u16,
+        range: ValueRange,
+        a: Operand,
+        b: Option<Operand>,
+    ) -> Result<Operand, LoadError> {
+        if u32::from(limbs) * 64 > MAX_WIDE_BITS {
+            return at.err(format_args!("a number of more than {MAX_WIDE_BITS} bits is not supported"));
+        }
+        let slot = self.temp(limbs);
+        self.emit_wide(kind, u32::from(limbs) * 64, (slot, limbs), Some(a), b.map(|b| b.slot));
+        if let Some(b) = b {
+            self.set_wide_b(b);
+        }
+        Ok(Operand { slot, limbs, range, is_modular: false })
+    }
+
+    /// Returns an operation whose `bits` say what it does and not where its result is cut.
+    fn emit_wide_resize(
+        &mut self,
+        at: &JsonNode,
+        kind: WideOpcode,
+        bits: u32,
+        range: ValueRange,
+        a: Operand,
+        b: Option<Operand>,
+    ) -> Result<Operand, LoadError> {
+        let value = self.wide_op(at, kind, range, a, b)?;
+        if let Some(op) = self.object.wide.last_mut() {
+            op.bits = bits;
+        }
+        Ok(value)
+    }
+
+    fn set_wide_b(&mut self, b: Operand) {
+        if let Some(op) = self.object.wide.last_mut() {
+            op.b = b.wide();
+        }
+    }
+
+    /// `b` as a single slot.
+    fn emit_wide(
+        &mut self,
+        kind: WideOpcode,
+        bits: u32,
+        d: (Slot, u16),
+        a: Option<Operand>,
+        b: Option<Slot>,
+    ) {
+        let none = WideSlot { slot: d.0, limbs: 0, signed: false };
+        let d = WideSlot { slot: d.0, limbs: d.1, signed: false };
+        let a = a.map_or(none, Operand::wide);
+        let b = b.map_or(none, |slot| WideSlot { slot, limbs: 1, signed: false });
+        self.emit_wide_refs(WideOp { kind, bits, d, a, b });
+    }
+
+    /// Returns a number as one slot, modulo 2^64: for indices, lengths and the like.
+    pub fn lower_to_slot(&mut self, at: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
+        Ok(self.lower_num(at, num, Some(64))?.slot)
+    }
+
+    /// Returns a number with all its limbs, for messages.
+    pub fn wide_ref(&mut self, at: &JsonNode, num: &NumExpr) -> Result<WideSlot, LoadError> {
+        Ok(self.lower_num(at, num, None)?.wide())
+    }
+
+    /// Assigns a number to a place that is known now.
+    pub fn assign(&mut self, at: &JsonNode, place: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
+        if place.saturating {
+            let inner = Box::new(num.clone());
+            let held = if place.signed {
+                NumExpr::SatS(inner, place.bits)
+            } else {
+                NumExpr::SatU(inner, place.bits)
+            };
+            return self.assign(at, SlotRef { saturating: false, ..place }, &held);
+        }
+        if place.bits == 0 {
+            return Ok(());
+        }
+        let value = self.lower_num(at, num, Some(place.bits))?;
+        if place.bits > 64 {
+            let d = (place.slot, place.bits.div_ceil(64) as u16);
+            self.emit_wide(WideOpcode::Mov, place.bits, d, Some(value), None);
+            return Ok(());
+        }
+        let fits = !value.is_modular && !value.range.may_be_negative && value.range.bits <= place.bits;
+        let bits = if fits { 64 } else { place.bits as u8 };
+        if let Some(last) = self.last_def(value.slot) {
+            if truncates_result(last.code) {
+                last.d = place.slot;
+                last.truncate_result(bits);
+                return Ok(());
+            }
+            if fits && is_pure_def(last.code) {
+                last.d = place.slot;
+                return Ok(());
+            }
+        }
+        self.emit(Opcode::Mov, bits, place.slot, value.slot, 0);
+        Ok(())
+    }
+
+    /// Assigns a number to a field of a header found at run time.
+    pub fn assign_at(
+        &mut self,
+        at: &JsonNode,
+        header: &HeaderExpr,
+        (ty, field): (usize, usize),
+        num: &NumExpr,
+    ) -> Result<(), LoadError> {
+        let field = &self.layout.types[ty].fields[field];
+        let (rel, bits, limbs) = (field.slot, field.bits, field.limbs);
+        let (signed, saturating) = (field.signed, field.saturating);
+        if let HeaderExpr::Static(id) = header {
+            let slot = self.layout.header(*id).first_slot + rel;
+            return self.assign(at, SlotRef { slot, bits, signed, saturating }, num);
+        }
+        let base = self.header_base(at, header)?;
+        let slot = self.temp(limbs);
+        self.assign(at, SlotRef { slot, bits, signed, saturating }, num)?;
+        if limbs == 1 {
+            self.emit(Opcode::StoreAt, 64, base, slot, rel);
+        } else {
+            let range = ValueRange { may_be_negative: false, bits };
+            let value = Operand { slot, limbs, range, is_modular: false };
+            self.emit_wide(WideOpcode::StoreAt(rel), bits, (slot, 0), Some(value), Some(base));
+        }
+        Ok(())
+    }
+}
+
+/// Returns whether an operation cuts its result to `w` bits.
+fn truncates_result(code: Opcode) -> bool {
+    use Opcode::*;
+    matches!(code, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
+}
+
+/// Returns whether an operation overwrites its target without reading it.
+fn is_pure_def(code: Opcode) -> bool {
+    use Opcode::*;
+    matches!(code, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
+}
+
+impl NumExpr {
+    /// Returns a small constant.
+    pub fn small(value: u64) -> NumExpr {
+        NumExpr::Const(BigInt::from_u64(value))
+    }
+}

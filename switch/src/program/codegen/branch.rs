@@ -1,0 +1,247 @@
+//! Conditions, as values and as jumps.
+
+use super::CodeBuilder;
+use super::arith::{Operand, ValueRange};
+use crate::program::LoadError;
+use crate::program::expr::{BoolExpr, CmpOp, HeaderExpr};
+use crate::program::json::JsonNode;
+use crate::program::layout::VALID_SLOT;
+use crate::program::op::{Opcode, Slot, WideOp, WideOpcode, WideSlot};
+
+impl CodeBuilder<'_> {
+    /// Returns a truth value as a slot: 0 or 1.
+    pub fn lower_bool(&mut self, at: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
+        Ok(match value {
+            BoolExpr::Const(value) => self.constant(u64::from(*value)),
+            BoolExpr::NotZero(num) => {
+                let value = self.lower_num(at, num, None)?;
+                if value.limbs > 1 {
+                    let zero = self.constant(0);
+                    return self.wide_compare(at, WideOpcode::Ne, value, word_operand(zero));
+                }
+                if !value.is_modular && !value.range.may_be_negative && value.range.bits <= 1 {
+                    return Ok(value.slot);
+                }
+                self.emit_to_temp(Opcode::IsNonZero, 64, value.slot, 0)
+            }
+            BoolExpr::Compare(op, left, right) => {
+                let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+                self.compare(at, *op, left, right)?
+            }
+            BoolExpr::And(left, right) => {
+                let (left, right) = (self.lower_bool(at, left)?, self.lower_bool(at, right)?);
+                self.emit_to_temp(Opcode::And, 64, left, right)
+            }
+            BoolExpr::Or(left, right) => {
+                let (left, right) = (self.lower_bool(at, left)?, self.lower_bool(at, right)?);
+                self.emit_to_temp(Opcode::Or, 64, left, right)
+            }
+            BoolExpr::Not(inner) => {
+                let inner = self.lower_bool(at, inner)?;
+                self.emit_to_temp(Opcode::IsZero, 64, inner, 0)
+            }
+            BoolExpr::Eq(left, right) => {
+                let (left, right) = (self.lower_bool(at, left)?, self.lower_bool(at, right)?);
+                self.emit_to_temp(Opcode::Eq, 64, left, right)
+            }
+            BoolExpr::Choose(cond, left, right) => {
+                let cond = self.lower_bool(at, cond)?;
+                let (left, right) = (self.lower_bool(at, left)?, self.lower_bool(at, right)?);
+                let slot = self.emit_to_temp(Opcode::Mov, 64, right, 0);
+                self.emit(Opcode::MovIf, 64, slot, left, cond);
+                slot
+            }
+            BoolExpr::Valid(HeaderExpr::Static(id)) => self.layout.header(*id).first_slot + VALID_SLOT,
+            BoolExpr::Valid(header) => {
+                let base = self.header_base(at, header)?;
+                let slot = self.temp(1);
+                self.emit(Opcode::LoadAt, 64, slot, base, VALID_SLOT);
+                slot
+            }
+            BoolExpr::ValidUnion(union) => {
+                let mut any = self.constant(0);
+                for member in 0..union.members(self.layout).len() {
+                    let valid = BoolExpr::Valid(HeaderExpr::Member(union.clone(), member));
+                    let valid = self.lower_bool(at, &valid)?;
+                    any = self.emit_to_temp(Opcode::Or, 64, any, valid);
+                }
+                any
+            }
+            BoolExpr::SameVarbit(left, right, limbs) => {
+                let wide = |slot| WideSlot { slot, limbs: *limbs, signed: false };
+                let slot = self.temp(1);
+                let d = WideSlot { slot, limbs: 1, signed: false };
+                let (a, b) = (wide(*left), wide(*right));
+                self.emit_wide_refs(WideOp { kind: WideOpcode::EqSlots, bits: 1, d, a, b });
+                slot
+            }
+            BoolExpr::HeaderEq(left, right) => self.same_header(at, left, right)?,
+            BoolExpr::SameUnion(left, right) => {
+                // As in BMv2: equal if the same member is valid in both and equal.
+                let mut any = self.constant(0);
+                for member in 0..left.members(self.layout).len() {
+                    let (left, right) = (left.clone(), right.clone());
+                    let (left, right) = (HeaderExpr::Member(left, member), HeaderExpr::Member(right, member));
+                    let same = self.same_header(at, &left, &right)?;
+                    any = self.emit_to_temp(Opcode::Or, 64, any, same);
+                }
+                any
+            }
+        })
+    }
+
+    fn compare(
+        &mut self,
+        at: &JsonNode,
+        op: CmpOp,
+        left: Operand,
+        right: Operand,
+    ) -> Result<Slot, LoadError> {
+        let (l, r) = (left.range, right.range);
+        let (unsigned, fit_signed) = (!l.may_be_negative && !r.may_be_negative, l.bits < 64 && r.bits < 64);
+        if left.limbs == 1 && right.limbs == 1 && (unsigned || fit_signed) {
+            let code = match (op, unsigned) {
+                (CmpOp::Eq, _) => Opcode::Eq,
+                (CmpOp::Lt, true) => Opcode::LtU,
+                (CmpOp::Lt, false) => Opcode::LtS,
+                (CmpOp::Le, true) => Opcode::LeU,
+                (CmpOp::Le, false) => Opcode::LeS,
+            };
+            return Ok(self.emit_to_temp(code, 64, left.slot, right.slot));
+        }
+        let kind = match op {
+            CmpOp::Eq => WideOpcode::Eq,
+            CmpOp::Lt => WideOpcode::Lt,
+            CmpOp::Le => WideOpcode::Le,
+        };
+        self.wide_compare(at, kind, left, right)
+    }
+
+    fn wide_compare(
+        &mut self,
+        at: &JsonNode,
+        kind: WideOpcode,
+        a: Operand,
+        b: Operand,
+    ) -> Result<Slot, LoadError> {
+        let range = ValueRange { may_be_negative: false, bits: 1 };
+        Ok(self.wide_limbs(at, kind, 1, range, a, Some(b))?.slot)
+    }
+
+    fn same_header(
+        &mut self,
+        at: &JsonNode,
+        left: &HeaderExpr,
+        right: &HeaderExpr,
+    ) -> Result<Slot, LoadError> {
+        let slots = self.layout.types[left.ty(self.layout)].slots;
+        let (left, right) = (self.escaping_header_base(at, left)?, self.escaping_header_base(at, right)?);
+        self.wide_compare(at, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
+    }
+
+    /// Falls through if a condition holds; otherwise jumps, by jumps whose target [`CodeBuilder::patch`] sets. Operands are
+    /// evaluated from left to right, and the right one only if the left one does not decide.
+    pub fn jump_unless(
+        &mut self,
+        at: &JsonNode,
+        value: &BoolExpr,
+        jumps: &mut Vec<usize>,
+    ) -> Result<(), LoadError> {
+        match value {
+            BoolExpr::Const(true) => {}
+            BoolExpr::Not(inner) => self.jump_if(at, inner, jumps)?,
+            BoolExpr::And(left, right) => {
+                self.jump_unless(at, left, jumps)?;
+                self.jump_unless(at, right, jumps)?;
+            }
+            BoolExpr::Or(left, right) => {
+                let mut holds = Vec::new();
+                self.jump_if(at, left, &mut holds)?;
+                self.jump_unless(at, right, jumps)?;
+                self.patch_all(&holds);
+            }
+            BoolExpr::Compare(op, left, right) => {
+                let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+                let jump = match (op, unsigned(left, right)) {
+                    (CmpOp::Eq, true) => self.emit_jump(Opcode::JumpNe, left.slot, right.slot),
+                    (CmpOp::Lt, true) => self.emit_jump(Opcode::JumpLe, right.slot, left.slot),
+                    (CmpOp::Le, true) => self.emit_jump(Opcode::JumpLt, right.slot, left.slot),
+                    (_, false) => {
+                        let slot = self.compare(at, *op, left, right)?;
+                        self.emit_jump(Opcode::JumpZ, slot, 0)
+                    }
+                };
+                jumps.push(jump);
+            }
+            _ => {
+                let slot = self.lower_truth(at, value)?;
+                jumps.push(self.emit_jump(Opcode::JumpZ, slot, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Jumps if a condition holds, otherwise falls through.
+    fn jump_if(&mut self, at: &JsonNode, value: &BoolExpr, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
+        match value {
+            BoolExpr::Const(false) => {}
+            BoolExpr::Not(inner) => self.jump_unless(at, inner, jumps)?,
+            BoolExpr::Or(left, right) => {
+                self.jump_if(at, left, jumps)?;
+                self.jump_if(at, right, jumps)?;
+            }
+            BoolExpr::And(left, right) => {
+                let mut fails = Vec::new();
+                self.jump_unless(at, left, &mut fails)?;
+                self.jump_if(at, right, jumps)?;
+                self.patch_all(&fails);
+            }
+            BoolExpr::Compare(op, left, right) => {
+                let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
+                let jump = match (op, unsigned(left, right)) {
+                    (CmpOp::Eq, true) => self.emit_jump(Opcode::JumpEq, left.slot, right.slot),
+                    (CmpOp::Lt, true) => self.emit_jump(Opcode::JumpLt, left.slot, right.slot),
+                    (CmpOp::Le, true) => self.emit_jump(Opcode::JumpLe, left.slot, right.slot),
+                    (_, false) => {
+                        let slot = self.compare(at, *op, left, right)?;
+                        self.emit_jump(Opcode::JumpNz, slot, 0)
+                    }
+                };
+                jumps.push(jump);
+            }
+            _ => {
+                let slot = self.lower_truth(at, value)?;
+                jumps.push(self.emit_jump(Opcode::JumpNz, slot, 0));
+            }
+        }
+        Ok(())
+    }
+
+    /// Returns a slot that is 0 unless a condition holds.
+    fn lower_truth(&mut self, at: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
+        if let BoolExpr::NotZero(num) = value {
+            let value = self.lower_num(at, num, None)?;
+            if value.limbs == 1 {
+                return Ok(value.slot);
+            }
+            let zero = self.constant(0);
+            return self.wide_compare(at, WideOpcode::Ne, value, word_operand(zero));
+        }
+        self.lower_bool(at, value)
+    }
+
+    fn patch_all(&mut self, jumps: &[usize]) {
+        for jump in jumps {
+            self.patch(*jump);
+        }
+    }
+}
+
+/// Returns whether two numbers can be compared as unsigned words.
+fn unsigned(left: Operand, right: Operand) -> bool {
+    left.limbs == 1 && right.limbs == 1 && !left.range.may_be_negative && !right.range.may_be_negative
+}
+
+fn word_operand(slot: Slot) -> Operand {
+    Operand { slot, limbs: 1, range: ValueRange { may_be_negative: false, bits: 64 }, is_modular: false }
+}

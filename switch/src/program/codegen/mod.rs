@@ -1,0 +1,222 @@
+//! Makes flat code of expressions.
+
+mod arith;
+mod branch;
+
+use super::expr::{HeaderExpr, NumExpr, UnionExpr};
+use super::externs::RegisterArray;
+use super::header_types::MAX_PHV_SLOTS;
+use super::json::JsonNode;
+use super::layout::Layout;
+use super::op::{HeaderInfo, Op, Opcode, Pc, Slot, WideOp};
+use super::{ComputedSlot, HeaderId, LoadError, LogMessage};
+use std::collections::{BTreeSet, HashMap};
+
+/// Until their number is known, temporaries are numbered from here...
+pub(super) const FIRST_TEMP: u16 = MAX_PHV_SLOTS as u16;
+/// ... and constants from here.
+pub(super) const FIRST_CONST: u16 = 0x8000;
+/// No more temporaries than this; the widest number still fits behind the last.
+const MAX_TEMPS: u16 = FIRST_CONST - FIRST_TEMP - 256;
+
+/// Code with its side tables, whose temporaries and constants have no slots yet.
+#[derive(Debug, Default)]
+pub(crate) struct UnlinkedCode {
+    pub code: Vec<Op>,
+    pub wide: Vec<WideOp>,
+    pub header_ops: Vec<HeaderInfo>,
+    pub logs: Vec<LogMessage>,
+    pub consts: Vec<u64>,
+    /// The most temporaries that a statement needs.
+    pub temps: u16,
+    /// Headers whose every field some code may read and write.
+    pub address_taken: BTreeSet<HeaderId>,
+}
+
+/// Makes code.
+pub(crate) struct CodeBuilder<'p> {
+    pub layout: &'p Layout,
+    registers: &'p [RegisterArray],
+    pub object: UnlinkedCode,
+    const_index: HashMap<Vec<u64>, u16>,
+    next_temp: u16,
+    /// The last operation whose result may still be redirected; none behind a jump target.
+    last_label: usize,
+}
+
+impl<'p> CodeBuilder<'p> {
+    pub fn new(layout: &'p Layout, registers: &'p [RegisterArray]) -> CodeBuilder<'p> {
+        let object = UnlinkedCode::default();
+        CodeBuilder { layout, registers, object, const_index: HashMap::new(), next_temp: 0, last_label: 0 }
+    }
+
+    /// Returns the address of the next operation, and makes it a jump target.
+    pub fn bind_label(&mut self) -> Pc {
+        self.last_label = self.object.code.len();
+        self.object.code.len().min(usize::from(Pc::MAX)) as Pc
+    }
+    /// Makes code to be run by itself, if its value needs any.
+    pub fn standalone(
+        &mut self,
+        value: impl FnOnce(&mut Self) -> Result<Slot, LoadError>,
+    ) -> Result<ComputedSlot, LoadError> {
+        self.begin_statement();
+        let (start, before) = (self.bind_label(), self.object.code.len());
+        let slot = value(self)?;
+        if self.object.code.len() == before {
+            return Ok(ComputedSlot { code: None, slot });
+        }
+        self.emit(Opcode::End, 64, 0, 0, 0);
+        Ok(ComputedSlot { code: Some(start), slot })
+    }
+    /// Starts a statement: temporaries of earlier ones are free again.
+    pub fn begin_statement(&mut self) {
+        self.next_temp = 0;
+    }
+    /// Refuses code that has outgrown its addresses.
+    pub fn check_size(&self, at: &JsonNode) -> Result<(), LoadError> {
+        let UnlinkedCode { code, wide, header_ops, consts, temps, .. } = &self.object;
+        let full = code.len() >= usize::from(Pc::MAX)
+            || consts.len() >= usize::from(u16::MAX - FIRST_CONST)
+            || header_ops.len().max(wide.len()) >= usize::from(u16::MAX)
+            || *temps >= MAX_TEMPS;
+        if full { at.err("the program is too large") } else { Ok(()) }
+    }
+
+    /// Emits an operation whose result is cut to this many bits.
+    pub fn emit(&mut self, code: Opcode, bits: u8, d: u16, a: u16, b: u16) {
+        self.object.code.push(Op::new(code, bits, d, a, b));
+    }
+    /// Emits a jump whose target is not known yet; [`CodeBuilder::patch`] sets it.
+    pub fn emit_jump(&mut self, code: Opcode, a: u16, b: u16) -> usize {
+        self.emit(code, 64, 0, a, b);
+        self.object.code.len() - 1
+    }
+    /// Lets a jump end here.
+    pub fn patch(&mut self, jump: usize) {
+        let here = self.bind_label();
+        self.object.code[jump].d = here;
+    }
+
+    pub fn temp(&mut self, limbs: u16) -> Slot {
+        let slot = FIRST_TEMP + self.next_temp;
+        self.next_temp = (self.next_temp + limbs).min(MAX_TEMPS);
+        self.object.temps = self.object.temps.max(self.next_temp);
+        slot
+    }
+    pub fn constant(&mut self, value: u64) -> Slot {
+        self.constants(vec![value])
+    }
+    pub fn constants(&mut self, limbs: Vec<u64>) -> Slot {
+        if let Some(index) = self.const_index.get(&limbs) {
+            return FIRST_CONST + index;
+        }
+        let index = self.object.consts.len().min(usize::from(u16::MAX - FIRST_CONST)) as u16;
+        self.object.consts.extend(&limbs);
+        self.const_index.insert(limbs, index);
+        FIRST_CONST + index
+    }
+
+    fn emit_to_temp(&mut self, code: Opcode, w: u8, a: Slot, b: Slot) -> Slot {
+        let d = self.temp(1);
+        self.emit(code, w, d, a, b);
+        d
+    }
+
+    pub(super) fn emit_wide_refs(&mut self, op: WideOp) {
+        let index = self.object.wide.len().min(usize::from(u16::MAX)) as u16;
+        self.object.wide.push(op);
+        self.emit(Opcode::Wide, 64, index, 0, 0);
+    }
+
+    /// Returns a slot with the base of a header.
+    pub fn header_base(&mut self, at: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
+        Ok(match header {
+            HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).first_slot)),
+            HeaderExpr::StackElement(stack, index) => self.element(at, *stack, Some(index))?,
+            HeaderExpr::StackLast(stack) => self.element(at, *stack, None)?,
+            HeaderExpr::Member(union, member) => {
+                let offset = union.members(self.layout)[*member].0;
+                let base = match union {
+                    UnionExpr::Static(union) => {
+                        let id = self.layout.unions[*union].headers[*member];
+                        return self.header_base(at, &HeaderExpr::Static(id));
+                    }
+                    UnionExpr::At(stack, index) => self.element(at, *stack, Some(index))?,
+                };
+                let offset = self.constant(u64::from(offset));
+                self.emit_to_temp(Opcode::Add, 64, base, offset)
+            }
+        })
+    }
+
+    fn element(&mut self, at: &JsonNode, stack: usize, index: Option<&NumExpr>) -> Result<Slot, LoadError> {
+        self.mark_stack_address_taken(stack);
+        let index = index.map(|index| self.lower_to_slot(at, index)).transpose()?;
+        let slot = self.temp(1);
+        match index {
+            Some(index) => self.emit(Opcode::StackAt, 64, slot, stack as u16, index),
+            None => self.emit(Opcode::StackLast, 64, slot, stack as u16, 0),
+        }
+        Ok(slot)
+    }
+
+    /// As [`CodeBuilder::header`], of a header that is about to be treated as a whole.
+    pub fn escaping_header_base(&mut self, at: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
+        match header {
+            HeaderExpr::Static(id) => _ = self.object.address_taken.insert(*id),
+            HeaderExpr::Member(UnionExpr::Static(union), member) => {
+                self.object.address_taken.insert(self.layout.unions[*union].headers[*member]);
+            }
+            _ => {}
+        }
+        self.header_base(at, header)
+    }
+
+    /// Every field of a stack's headers may be read and written.
+    pub fn mark_stack_address_taken(&mut self, stack: usize) {
+        let stack = &self.layout.stacks[stack];
+        let end = stack.base + stack.stride * stack.size;
+        let inside = |base: Slot| base >= stack.base && base < end;
+        let headers = self.layout.headers.iter().enumerate();
+        let ids = headers.filter(|(_, header)| inside(header.first_slot)).map(|(id, _)| HeaderId(id as u16));
+        self.object.address_taken.extend(ids);
+    }
+
+    /// Returns the side table entry for operations on a header.
+    pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
+        let ty = &self.layout.types[header.ty(self.layout)];
+        let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
+        let siblings = match header {
+            HeaderExpr::Static(id) => match self.layout.header(*id).union {
+                Some((union, member)) => self.sibling_offsets(&UnionExpr::Static(union), member, offset),
+                None => Vec::new(),
+            },
+            HeaderExpr::Member(union, member) => self.sibling_offsets(union, *member, offset),
+            HeaderExpr::StackElement(..) | HeaderExpr::StackLast(_) => Vec::new(),
+        };
+        let varbit = ty.varbit.map(|field| ty.fields[field].slot);
+        let op = HeaderInfo { slots: ty.slots, bytes: ty.bytes as u16, varbit, siblings };
+        let index = self.object.header_ops.iter().position(|known| *known == op).unwrap_or_else(|| {
+            self.object.header_ops.push(op);
+            self.object.header_ops.len() - 1
+        });
+        index as u16
+    }
+
+    fn sibling_offsets(&self, union: &UnionExpr, member: usize, offset: fn(u16, u16) -> i32) -> Vec<i32> {
+        let members = union.members(self.layout);
+        let from = members[member].0;
+        let others = members.iter().enumerate().filter(|(other, _)| *other != member);
+        others.map(|(_, (to, _))| offset(from, *to)).collect()
+    }
+}
+
+/// Returns the largest number of this many bits, at most 64.
+#[inline]
+pub(crate) fn low_mask(bits: u32) -> u64 {
+    match bits {
+        0 => 0,
+        bits => u64::MAX >> (64 - bits.min(64)),
+    }
+}

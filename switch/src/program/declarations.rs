@@ -1,0 +1,125 @@
+//! The second phase of loading: whatever the program names gets its index or its slots. No code is made yet.
+
+use super::action::ControlSlots;
+use super::externs::{ExternArray, RegisterArray};
+use super::json::JsonNode;
+use super::layout::{Layout, SlotAllocator};
+use super::op::Slot;
+use super::standard_metadata::{StandardMetadata, load_aliases};
+use super::{ActionId, ActionInfo, Calculation, FieldList, LoadError};
+use std::collections::HashMap;
+
+/// The version of the format that is understood; minor versions only add to it.
+const MAJOR_VERSION: i64 = 2;
+
+/// A program whose parts have their numbers and places, but no code.
+pub(crate) struct Declared<'a> {
+    pub layout: Layout,
+    pub vars: usize,
+    pub registers: Vec<RegisterArray>,
+    pub counters: Vec<ExternArray>,
+    pub meters: Vec<ExternArray>,
+    pub field_lists: Vec<FieldList>,
+    pub learn_lists: Vec<FieldList>,
+    pub actions: Vec<ActionInfo>,
+    /// Primitives of the actions.
+    pub bodies: Vec<Vec<JsonNode<'a>>>,
+    /// Actions by their id in the JSON.
+    pub action_ids: HashMap<i64, ActionId>,
+    pub params: Slot,
+    pub state: ControlSlots,
+    pub standard: StandardMetadata,
+    pub calculations: Vec<Calculation>,
+}
+
+impl<'a> Declared<'a> {
+    /// Declares what a program consists of.
+    pub fn load(root: &JsonNode<'a>) -> Result<Declared<'a>, LoadError> {
+        check_version(root)?;
+        let mut slots = SlotAllocator::default();
+        let layout = Layout::load(root, &mut slots)?;
+        let aliases = load_aliases(root, &layout)?;
+        let registers = RegisterArray::load_all(root)?;
+        let (counters, meters) = (ExternArray::counters(root)?, ExternArray::meters(root)?);
+        let field_lists = load_lists(root, "field_lists", &layout)?;
+        let learn_lists = load_lists(root, "learn_lists", &layout)?;
+        if let Some(extern_at) = root.list("extern_instances")?.first() {
+            return extern_at.err(format_args!("extern {} is not supported", extern_at.get("type")?.value));
+        }
+        let (mut actions, mut bodies, mut action_ids) = (Vec::new(), Vec::new(), HashMap::new());
+        for at in root.get("actions")?.items()? {
+            let mut params = Vec::new();
+            for param in at.list("runtime_data")? {
+                const MAX_PARAM_BITS: usize = 4096;
+                params.push((param.name()?, param.get("bitwidth")?.usize_at_most(MAX_PARAM_BITS)? as u32));
+            }
+            let id = u16::try_from(actions.len()).map_err(|_| at.error("there are too many actions"))?;
+            if action_ids.insert(at.get("id")?.int()?, ActionId(id)).is_some() {
+                return at.err("another action has this id");
+            }
+            bodies.push(at.list("primitives")?);
+            actions.push(ActionInfo { name: at.name()?, params });
+        }
+        let params = actions.iter().map(ActionInfo::words).max().unwrap_or(0);
+        let params = u16::try_from(params).map_err(|_| root.error("an action has too many parameters"))?;
+        let params = slots.alloc(root, params)?;
+        let state = ControlSlots::alloc(root, &mut slots)?;
+        let standard = StandardMetadata::load(root, &layout, &aliases, &mut slots)?;
+        let calculations = root.list("calculations")?;
+        let calculations =
+            calculations.iter().map(|at| Calculation::load(at, &layout)).collect::<Result<_, _>>()?;
+        Ok(Declared {
+            layout,
+            vars: slots.len,
+            registers,
+            counters,
+            meters,
+            field_lists,
+            learn_lists,
+            actions,
+            bodies,
+            action_ids,
+            params,
+            state,
+            standard,
+            calculations,
+        })
+    }
+}
+
+/// Refuses a format of another major version. As in BMv2, JSON without a version is taken for the current one.
+fn check_version(root: &JsonNode) -> Result<(), LoadError> {
+    let Some(version) = root.get_opt("__meta__").and_then(|meta| meta.get_opt("version")) else {
+        return Ok(());
+    };
+    let [major, _minor] = version.tuple()?;
+    match major.int()? {
+        MAJOR_VERSION => Ok(()),
+        other => version.err(format_args!(
+            "version {other} of the format is not supported, only {MAJOR_VERSION}: compile with a current p4c"
+        )),
+    }
+}
+
+fn load_lists(root: &JsonNode, key: &str, layout: &Layout) -> Result<Vec<FieldList>, LoadError> {
+    let mut lists = Vec::new();
+    for at in root.list(key)? {
+        let mut fields = Vec::new();
+        for element in at.list("elements")? {
+            let kind = element.get("type")?;
+            match kind.str()? {
+                "field" => {
+                    let place = layout.slot_ref(&element.get("value")?)?;
+                    fields.push((place.slot, place.bits));
+                }
+                // A constant in a list that is preserved has nowhere to go.
+                "hexstr" if key == "field_lists" => {}
+                other => {
+                    return kind.err(format_args!("a list element of type {other:?} is not supported"));
+                }
+            }
+        }
+        lists.push(FieldList { id: at.get("id")?.int()?, name: at.name()?, fields });
+    }
+    Ok(lists)
+}

@@ -1,0 +1,121 @@
+//! Arrays of registers, counters and meters.
+
+use super::LoadError;
+use super::json::JsonNode;
+use super::table::limbs;
+use std::ops::Range;
+
+const MAX_CELLS: usize = 1 << 24;
+
+/// An array of registers.
+#[derive(Clone, Debug)]
+pub(crate) struct RegisterArray {
+    pub name: String,
+    pub size: usize,
+    /// Width of a cell.
+    pub bits: u32,
+    /// Word of the first cell.
+    pub base: usize,
+    /// Words from one cell to the next.
+    pub stride: usize,
+}
+
+impl RegisterArray {
+    /// Loads all register arrays. Those of one size are interleaved cell by cell: a packet reads the same cell of
+    /// several (that of its port), and so finds them in one cache line.
+    pub fn load_all(root: &JsonNode) -> Result<Vec<RegisterArray>, LoadError> {
+        let declared = load(root, "register_arrays", |at| {
+            const MAX_REGISTER_BITS: usize = 4096;
+            match at.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
+                0 => at.get("bitwidth")?.err("a register needs a width"),
+                bits => Ok((bits as u32, false)),
+            }
+        })?;
+        // Size and words of a row, which has a cell of each array.
+        let mut groups = Vec::<(usize, usize)>::new();
+        for (array, bits) in &declared {
+            match groups.iter_mut().find(|(size, _)| *size == array.size) {
+                Some((_, step)) => *step += limbs(*bits),
+                None => groups.push((array.size, limbs(*bits))),
+            }
+        }
+        let begin = |end: &mut usize, (size, step): &(usize, usize)| {
+            *end += size * step;
+            Some(*end - size * step)
+        };
+        let mut free: Vec<usize> = groups.iter().scan(0, begin).collect();
+        let place = |(ExternArray { name, size, .. }, bits): (ExternArray, u32)| {
+            let group = groups.iter().position(|(known, _)| *known == size).unwrap_or_default();
+            let base = free[group];
+            free[group] += limbs(bits);
+            RegisterArray { name, size, bits, base, stride: groups[group].1 }
+        };
+        Ok(declared.into_iter().map(place).collect())
+    }
+
+    /// Returns the words of a cell.
+    #[inline]
+    pub fn cell(&self, index: u64) -> Option<Range<usize>> {
+        let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.stride;
+        Some(begin..begin + limbs(self.bits))
+    }
+}
+
+/// An array of counters or meters.
+#[derive(Clone, Debug)]
+pub(crate) struct ExternArray {
+    pub name: String,
+    /// 0 where it is direct: it has a cell for each entry of its table.
+    pub size: usize,
+    /// It belongs to a table.
+    pub is_direct: bool,
+    /// A meter that counts packets, not bytes.
+    pub counts_packets: bool,
+}
+
+impl ExternArray {
+    /// Loads all counter arrays.
+    pub fn counters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
+        let counters = load(root, "counter_arrays", |_| Ok((0, false)))?;
+        Ok(counters.into_iter().map(|(array, _)| array).collect())
+    }
+
+    /// Loads all meter arrays.
+    pub fn meters(root: &JsonNode) -> Result<Vec<ExternArray>, LoadError> {
+        let meters = load(root, "meter_arrays", |at| {
+            let packets = match at.get_opt("type") {
+                Some(kind) => match kind.str()? {
+                    "packets" => true,
+                    "bytes" => false,
+                    other => return kind.err(format_args!("a meter of {other:?} is not supported")),
+                },
+                None => false,
+            };
+            match at.get("rate_count")?.int()? {
+                2 => Ok((0, packets)),
+                _ => at.get("rate_count")?.err("only meters with two rates are supported"),
+            }
+        })?;
+        Ok(meters.into_iter().map(|(array, _)| array).collect())
+    }
+}
+
+/// Loads the arrays of one kind, with the width of a register. `read` returns that, and whether packets are counted.
+fn load(
+    root: &JsonNode,
+    key: &str,
+    read: impl Fn(&JsonNode) -> Result<(u32, bool), LoadError>,
+) -> Result<Vec<(ExternArray, u32)>, LoadError> {
+    let mut arrays = Vec::<(ExternArray, u32)>::new();
+    for at in root.list(key)? {
+        let name = at.name()?;
+        if arrays.iter().any(|(known, _)| known.name == name) || arrays.len() >= usize::from(u16::MAX) {
+            return at.err("another array has this name");
+        }
+        let (bits, packets) = read(&at)?;
+        let direct = at.flag("is_direct", false)?;
+        let size = if direct { 0 } else { at.get("size")?.usize_at_most(MAX_CELLS)? };
+        arrays.push((ExternArray { name, size, is_direct: direct, counts_packets: packets }, bits));
+    }
+    Ok(arrays)
+}

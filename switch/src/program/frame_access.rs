@@ -1,0 +1,260 @@
+//! Parser, checksums and deparser in the form that machine code is made of.
+//!
+//! The interpreter moves every field that the program names, window by window. Here the moves of a header are one flat
+//! list with absolute slots, and Internet checksums over whole headers are computed over the bytes of the frame, so
+//! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a variable field,
+//! more than [`WINDOW_LEN`] bytes) is left to the interpreter.
+
+use super::header_moves::{HeaderMoves, MoveWindows, WINDOW_LEN};
+use super::layout::VALID_SLOT;
+use super::link::Linked;
+use super::op::{Op, Opcode, OperandRole, Slot};
+use super::table::limbs;
+use super::{Algorithm, Calculation, Checksum, HashInput, HeaderId, ParseOp, field_usage};
+use std::collections::BTreeSet;
+use std::ops::Range;
+
+/// Reads a field: the big-endian word at byte `offset` of the header, shifted left and then right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FieldLoad {
+    pub slot: Slot,
+    pub offset: u8,
+    pub left: u8,
+    pub right: u8,
+}
+
+/// Writes a field as a part of a [`StoreGroup`]: the slot shifted left and then right.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FieldStore {
+    pub slot: Slot,
+    pub left: u8,
+    pub right: u8,
+}
+
+/// Fields that are written as one big-endian word at byte `offset` of the header.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct StoreGroup {
+    pub offset: u8,
+    /// The bits that other fields have.
+    pub keep: u64,
+    pub fields: Vec<FieldStore>,
+}
+
+/// The moves that take a header from the frame.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderExtract {
+    pub bytes: u16,
+    pub lazy: bool,
+    pub gets: Vec<FieldLoad>,
+}
+
+/// An Internet checksum of one header, all of whose other fields it covers.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) struct FrameChecksum {
+    /// The header's block.
+    pub base: Slot,
+    /// Bytes of the header, a multiple of 4.
+    pub bytes: u16,
+    /// Byte of the checksum, an even number.
+    pub offset: u16,
+}
+
+/// The moves that write a header.
+#[derive(Clone, Debug)]
+pub(crate) struct HeaderEmit {
+    pub base: Slot,
+    pub bytes: u16,
+    /// Fields that may have changed in a header that came from the frame.
+    pub updated: Vec<StoreGroup>,
+    /// All of a header that the program made.
+    pub whole: Vec<FieldLoad>,
+    /// The checksum that the header ends with.
+    pub checksum: Option<FrameChecksum>,
+}
+
+/// The compiled engine's parser, checksums and deparser.
+#[derive(Debug)]
+pub(crate) struct FrameAccess {
+    /// By header instance; None if the interpreter has to take it.
+    pub headers: Vec<Option<HeaderExtract>>,
+    /// By checksum: those that are verified over the frame.
+    pub verified: Vec<Option<FrameChecksum>>,
+    /// There are checksums to be updated that are not computed over the frame.
+    pub has_slot_checksum_updates: bool,
+    /// In the order of the deparser; None if the interpreter deparses.
+    pub deparser: Option<Vec<HeaderEmit>>,
+    /// The slots that code may write, other than through headers as a whole.
+    pub written: BTreeSet<Slot>,
+    /// By header instance: the fields that only the interpreter takes from the frame.
+    pub unloaded: Vec<Vec<FieldLoad>>,
+}
+
+impl FrameAccess {
+    /// `shapes`: how the interpreter moves headers.
+    pub fn new(program: &Linked, shapes: &[HeaderMoves]) -> FrameAccess {
+        let checksums = || program.checksums.iter().enumerate();
+        let wire: Vec<_> = checksums().map(|(_, checksum)| wire_checksum(program, checksum)).collect();
+        let simple = |(id, _): &(HeaderId, Slot)| {
+            let shape = &shapes[usize::from(id.0)];
+            shape.varbit.is_none() && field_loads(&shape.extract, 0).is_some()
+        };
+        let deparses = program.deparser.order.iter().all(simple);
+        let on_wire: Vec<usize> = checksums()
+            .filter(|(number, checksum)| wire[*number].is_some() && (deparses || !checksum.update))
+            .map(|(number, _)| number)
+            .collect();
+        let fast = field_usage::header_moves(program, &on_wire);
+        let base = |index: usize| program.layout.headers[index].first_slot;
+        let taken = |number: usize| wire[number].filter(|_| on_wire.contains(&number));
+        let emission = |(header, base): &(HeaderId, Slot)| {
+            let shape = &fast[usize::from(header.0)];
+            let updates = checksums().filter(|(_, checksum)| checksum.update);
+            let mut own = updates.filter_map(|(number, _)| taken(number).filter(|it| it.base == *base));
+            Some(HeaderEmit {
+                base: *base,
+                bytes: shape.bytes,
+                updated: store_groups(&shape.update, *base)?,
+                whole: field_loads(&shape.extract, *base)?,
+                checksum: own.next(),
+            })
+        };
+        let deparser = program.deparser.order.iter().map(emission).collect::<Option<Vec<_>>>();
+        let (_, written) = field_usage::slot_uses(program, &on_wire);
+        let missing = |(index, shape): (usize, &HeaderMoves)| {
+            let all = field_loads(&shape.extract, base(index)).filter(|_| shape.keeps_frame_bytes);
+            let mut all = all.unwrap_or_default();
+            all.retain(|get| !written.contains(&get.slot));
+            all
+        };
+        FrameAccess {
+            headers: fast.iter().enumerate().map(|(index, it)| extraction(it, base(index))).collect(),
+            verified: checksums()
+                .map(|(number, checksum)| taken(number).filter(|_| checksum.verify))
+                .collect(),
+            has_slot_checksum_updates: checksums()
+                .any(|(number, checksum)| checksum.update && taken(number).is_none()),
+            deparser: deparser.filter(|_| deparses),
+            unloaded: shapes.iter().enumerate().map(missing).collect(),
+            written,
+        }
+    }
+}
+
+/// Returns the moves that take a header of this shape; `None` if the interpreter has to take it.
+pub(crate) fn extraction(shape: &HeaderMoves, base: Slot) -> Option<HeaderExtract> {
+    let gets = field_loads(&shape.extract, base).filter(|_| shape.varbit.is_none())?;
+    Some(HeaderExtract { bytes: shape.bytes, lazy: shape.keeps_frame_bytes, gets })
+}
+
+/// Returns the moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
+fn field_loads(moves: &MoveWindows, base: Slot) -> Option<Vec<FieldLoad>> {
+    let mut gets = Vec::new();
+    for window in moves {
+        if !window.split.is_empty() {
+            return None;
+        }
+        for step in &window.single {
+            let offset = usize::from(window.offset) + usize::from(step.offset);
+            let bits = step.mask.count_ones() as u8;
+            gets.push(FieldLoad {
+                slot: base + window.slot + u16::from(step.slot),
+                offset: u8::try_from(offset).ok().filter(|_| offset < WINDOW_LEN)?,
+                left: 64 - step.shift - bits,
+                right: 64 - bits,
+            });
+        }
+    }
+    Some(gets)
+}
+
+/// Returns the same moves to be written, those that share a word together.
+fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
+    let mut gets = field_loads(moves, base)?;
+    gets.sort_by_key(|get| u32::from(get.offset) * 8 + u32::from(get.left));
+    let mut groups = Vec::<StoreGroup>::new();
+    for get in gets {
+        let bits = 64 - get.right;
+        // Where the field begins and ends in the group's word.
+        let within = |group: &StoreGroup| {
+            let begin = (u32::from(get.offset) - u32::from(group.offset)) * 8 + u32::from(get.left);
+            (begin + u32::from(bits) <= 64).then_some(begin as u8)
+        };
+        let begin = match groups.last().and_then(within) {
+            Some(begin) => begin,
+            None => {
+                groups.push(StoreGroup { offset: get.offset, keep: u64::MAX, fields: Vec::new() });
+                get.left
+            }
+        };
+        let Some(group) = groups.last_mut() else { continue };
+        group.keep &= !(u64::MAX << get.right >> begin);
+        group.fields.push(FieldStore { slot: get.slot, left: get.right, right: begin });
+    }
+    Some(groups)
+}
+
+/// Returns whether the parser's own code may write one of these slots.
+fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
+    let simple = |op: &Op| {
+        let writes = |(role, operand): (OperandRole, &mut u16)| {
+            matches!(role, OperandRole::Write | OperandRole::ReadWrite) && slots.contains(operand)
+        };
+        let other = matches!(op.code.roles(), [OperandRole::Target, ..]) || op.code.has_implicit_writes();
+        !other && !op.clone().operands().into_iter().any(writes)
+    };
+    let ops = program.parser.states.iter().flat_map(|state| &state.ops);
+    ops.into_iter().any(|op| match op {
+        ParseOp::Run(code) => {
+            let code = program.code[usize::from(*code)..].iter();
+            !code.take_while(|op| op.code != Opcode::End).all(simple)
+        }
+        ParseOp::Lookahead { slot, width, .. } => {
+            (*slot..*slot + limbs(*width) as u16).any(|slot| slots.contains(&slot))
+        }
+        _ => false,
+    })
+}
+
+/// Returns the checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
+pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<FrameChecksum> {
+    let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
+    let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
+    let plain = checksum.condition.is_none_or(|it| it.code.is_none() && it.slot == valid);
+    let base = valid - VALID_SLOT;
+    let header = program.layout.headers.iter().find(|header| header.first_slot == base)?;
+    let ty = &program.layout.types[header.ty];
+    if !plain
+        || header.in_stack
+        || header.union.is_some()
+        || ty.varbit.is_some()
+        || !ty.bytes.is_multiple_of(4)
+    {
+        return None;
+    }
+    let target = checksum.target.slot.checked_sub(base)?;
+    let field = ty.fields.iter().find(|field| field.slot == target && field.offset % 16 == 0)?;
+    let others = ty.fields.iter().filter(|field| field.slot != target);
+    let expected = others.map(|field| HashInput::Field {
+        slot: base + field.slot,
+        bits: field.bits,
+        valid: Some(valid),
+    });
+    let touched = checksum.update
+        && {
+            let kept = |(slot, _): &(Slot, u32)| *slot == checksum.target.slot;
+            let lists = program.field_lists.iter().any(|list| list.fields.iter().any(kept));
+            let reads = |other: &Checksum| {
+                let inputs = &program.calculations[usize::from(other.calculation)].inputs;
+                let is_target = |input: &HashInput| matches!(input, HashInput::Field { slot, .. } if *slot == checksum.target.slot);
+                other.update
+                    && (inputs.iter().any(is_target)
+                        || !std::ptr::eq(other, checksum) && other.target == checksum.target)
+            };
+            lists || program.deparser.code.is_some() || program.checksums.iter().any(reads)
+        };
+    let emitted = program.deparser.order.iter().filter(|(_, block)| *block == base).count();
+    // The parser's own code must not change what is verified against the frame.
+    let clean = !checksum.verify || !parser_writes(program, base..base + ty.slots);
+    (expected.eq(inputs.iter().cloned()) && !touched && clean && (emitted == 1 || !checksum.update))
+        .then_some(FrameChecksum { base, bytes: ty.bytes as u16, offset: (field.offset / 8) as u16 })
+}

@@ -1,0 +1,186 @@
+//! Calculations: what a hash or checksum is computed over, and how.
+
+use super::LoadError;
+use super::json::JsonNode;
+use super::layout::{Layout, VALID_SLOT};
+use super::op::Slot;
+
+/// Hash algorithms by the names p4c gives them.
+#[derive(Clone, Copy, Debug, PartialEq, Eq)]
+pub(crate) enum Algorithm {
+    Crc16,
+    Crc16Custom,
+    Crc32,
+    Crc32Custom,
+    CrcCcitt,
+    /// The Internet checksum.
+    Csum16,
+    Xor16,
+    Identity,
+    /// The sequence number of the call.
+    RoundRobin,
+}
+
+impl Algorithm {
+    pub fn load(at: &JsonNode) -> Result<Algorithm, LoadError> {
+        Ok(match at.str()? {
+            "crc16" => Algorithm::Crc16,
+            "crc16_custom" => Algorithm::Crc16Custom,
+            "crc32" => Algorithm::Crc32,
+            "crc32_custom" => Algorithm::Crc32Custom,
+            "crcCCITT" => Algorithm::CrcCcitt,
+            "csum16" | "cksum16" => Algorithm::Csum16,
+            "xor16" => Algorithm::Xor16,
+            "identity" => Algorithm::Identity,
+            "round_robin" => Algorithm::RoundRobin,
+            other => return at.err(format_args!("hash algorithm {other:?} is not supported")),
+        })
+    }
+}
+
+/// One thing a calculation is computed over.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) enum HashInput {
+    /// A field; skipped unless its header is valid (no slot: it always is).
+    Field { slot: Slot, bits: u32, valid: Option<Slot> },
+    /// A field of variable width: its length in bits, then its bytes.
+    Varbit { slot: Slot, valid: Option<Slot> },
+    /// A constant, least significant limb first.
+    Const { limbs: Vec<u64>, bits: u32 },
+    /// The frame behind the parsed headers.
+    Payload,
+}
+
+/// A calculation.
+#[derive(Clone, Debug)]
+pub(crate) struct Calculation {
+    pub name: String,
+    pub algorithm: Algorithm,
+    pub inputs: Vec<HashInput>,
+    /// The Internet checksum of narrow fields needs no buffer: the fields of one header after the other.
+    pub checksum_terms: Option<Vec<ChecksumTerms>>,
+    /// Narrow fields of whole bytes that are always there: slot and bytes.
+    pub byte_fields: Option<Vec<(Slot, u8)>>,
+}
+
+/// The fields of one header in an Internet checksum.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(crate) struct ChecksumTerms {
+    /// No slot: always valid.
+    pub valid: Option<Slot>,
+    /// Slots, and how far up they go to where they stand in 16-bit words.
+    pub fields: Vec<(Slot, u8)>,
+}
+
+/// The most bytes of input that [`Calculation::byte_fields`] describes.
+pub(crate) const MAX_HASH_BYTES: usize = 64;
+
+impl Calculation {
+    pub fn load(at: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+        let algorithm = Algorithm::load(&at.get("algo")?)?;
+        let mut inputs = Vec::new();
+        for input in at.get("input")?.items()? {
+            load_input(&input, layout, &mut inputs)?;
+        }
+        // The payload comes last wherever it is named.
+        inputs.sort_by_key(|input| *input == HashInput::Payload);
+        inputs.dedup_by(|a, b| *a == HashInput::Payload && *b == HashInput::Payload);
+        Ok(Calculation::new(at.name()?, algorithm, inputs))
+    }
+
+    /// The input of an action selector is a calculation without a name.
+    pub fn load_selector(at: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+        let mut inputs = Vec::new();
+        for input in at.get("input")?.items()? {
+            load_input(&input, layout, &mut inputs)?;
+        }
+        let algorithm = Algorithm::load(&at.get("algo")?)?;
+        Ok(Calculation::new(String::new(), algorithm, inputs))
+    }
+
+    pub fn new(name: String, algorithm: Algorithm, inputs: Vec<HashInput>) -> Calculation {
+        let checksum_terms = if algorithm == Algorithm::Csum16 { checksum_terms(&inputs) } else { None };
+        let byte_fields = byte_fields(&inputs);
+        Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
+    }
+}
+
+fn load_input(at: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Result<(), LoadError> {
+    let kind = at.get("type")?;
+    match kind.str()? {
+        "field" => {
+            let value = at.get("value")?;
+            let [header, field] = value.tuple()?;
+            let id = layout.header_id(&header)?;
+            if field.str()? == "$valid$" {
+                let place = layout.slot_ref(&value)?;
+                inputs.push(HashInput::Field { slot: place.slot, bits: 1, valid: None });
+                return Ok(());
+            }
+            inputs.push(field_input(layout, id, layout.field(&value)?.1));
+        }
+        "header" => {
+            let id = layout.header_id(&at.get("value")?)?;
+            inputs
+                .extend((0..layout.header_type(id).fields.len()).map(|field| field_input(layout, id, field)));
+        }
+        "hexstr" => {
+            const MAX_BITS: usize = 4096;
+            let big = at.get("value")?.hex_int()?;
+            let bits = at.get("bitwidth")?.usize_at_most(MAX_BITS)? as u32;
+            inputs.push(HashInput::Const { limbs: big.twos_complement(bits.div_ceil(64) as usize), bits });
+        }
+        "payload" => inputs.push(HashInput::Payload),
+        other => return kind.err(format_args!("a {other:?} cannot be hashed")),
+    }
+    Ok(())
+}
+
+fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> HashInput {
+    let header = layout.header(id);
+    let valid = (!header.metadata).then_some(header.first_slot + VALID_SLOT);
+    let slot = layout.slot((id, field));
+    let field = layout.field_type((id, field));
+    if field.varbit {
+        HashInput::Varbit { slot, valid }
+    } else {
+        HashInput::Field { slot, bits: field.bits, valid }
+    }
+}
+
+/// Returns the fields as summands, if all of them are narrow and where they stand does not depend on the packet.
+fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
+    const WORD: u32 = 16;
+    /// This number of bits leaves room to add up more fields than a calculation can have.
+    const MAX_SUMMAND_BITS: u32 = 48;
+    let (mut at, mut sum) = (0u32, Vec::<ChecksumTerms>::new());
+    for input in inputs {
+        let HashInput::Field { slot, bits, valid } = input else { return None };
+        let up = (WORD - (at + bits) % WORD) % WORD;
+        if bits + up > MAX_SUMMAND_BITS {
+            return None;
+        }
+        match sum.last_mut().filter(|last| last.valid == *valid) {
+            Some(last) => last.fields.push((*slot, up as u8)),
+            // What a header contributes must not move when another one is not there.
+            None if at % WORD != 0 => return None,
+            None => sum.push(ChecksumTerms { valid: *valid, fields: vec![(*slot, up as u8)] }),
+        }
+        at += bits;
+    }
+    Some(sum)
+}
+
+/// Returns the fields as bytes, if they are narrow, whole bytes, always there and not too many.
+fn byte_fields(inputs: &[HashInput]) -> Option<Vec<(Slot, u8)>> {
+    let (mut fields, mut total) = (Vec::new(), 0);
+    for input in inputs {
+        let HashInput::Field { slot, bits, valid: None } = input else { return None };
+        if bits % 8 != 0 || !(8..=64).contains(bits) {
+            return None;
+        }
+        total += *bits as usize / 8;
+        fields.push((*slot, (bits / 8) as u8));
+    }
+    (total <= MAX_HASH_BYTES).then_some(fields)
+}

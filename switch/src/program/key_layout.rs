@@ -1,0 +1,92 @@
+//! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element crosses a word's
+//! end only if it is wider than a word.
+
+use super::MatchKind;
+use super::codegen::low_mask;
+use super::op::Slot;
+use super::table::{Key, limbs, prefix_mask};
+
+/// The positions of a key's elements in the slots and in the row.
+#[derive(Clone, Debug)]
+pub(crate) struct KeyLayout {
+    pub words: usize,
+    /// Bits of all elements.
+    pub bits: u32,
+    /// The mask of the whole key for every length of its LPM element, from 0 on; empty if it has none.
+    pub prefixes: Vec<Vec<u64>>,
+    pub parts: Vec<KeySegment>,
+    /// Position of each element in the row: first word, shift, limbs.
+    pub elements: Vec<(usize, u8, usize)>,
+}
+
+#[derive(Clone, Copy, Debug)]
+pub(crate) struct KeySegment {
+    pub slot: Slot,
+    pub word: u16,
+    pub shift: u8,
+    pub mask: u64,
+}
+
+impl KeyLayout {
+    pub fn new(keys: &[Key]) -> KeyLayout {
+        let (mut parts, mut elements) = (Vec::new(), Vec::new());
+        let (mut word, mut used) = (0usize, 0u32);
+        for key in keys {
+            let count = limbs(key.bits);
+            if used > 0 && (count > 1 || used + key.bits > 64) {
+                (word, used) = (word + 1, 0);
+            }
+            elements.push((word, used as u8, count));
+            for (limb, mask) in key.mask.iter().enumerate() {
+                let (slot, word) = (key.slot + limb as u16, (word + limb) as u16);
+                parts.push(KeySegment { slot, word, shift: used as u8, mask: *mask });
+            }
+            used += key.bits;
+            if count > 1 || used >= 64 {
+                (word, used) = (word + count, 0);
+            }
+        }
+        let words = word + usize::from(used > 0);
+        let bits = keys.iter().map(|key| key.bits).sum();
+        let mut plan = KeyLayout { words, bits, prefixes: Vec::new(), parts, elements };
+        if let Some(lpm) = keys.iter().find(|key| key.kind == MatchKind::Lpm) {
+            plan.prefixes = (0..=lpm.bits).map(|length| plan.prefix(keys, length)).collect();
+        }
+        plan
+    }
+
+    fn prefix(&self, keys: &[Key], length: u32) -> Vec<u64> {
+        let mut mask = vec![0; self.words];
+        for (element, key) in keys.iter().enumerate() {
+            let length = if key.kind == MatchKind::Lpm { length } else { key.bits };
+            self.insert_element(element, &prefix_mask(key.bits, length), &mut mask);
+        }
+        mask
+    }
+
+    /// The key of a packet.
+    pub fn build_key(&self, slots: &[u64], key: &mut Vec<u64>) {
+        key.clear();
+        key.resize(self.words, 0);
+        for part in &self.parts {
+            key[usize::from(part.word)] |= (slots[usize::from(part.slot)] & part.mask) << part.shift;
+        }
+    }
+
+    /// Puts the limbs of an element where they belong in a key.
+    pub fn insert_element(&self, element: usize, value: &[u64], key: &mut [u64]) {
+        let (word, shift, limbs) = self.elements[element];
+        for (limb, value) in value.iter().enumerate().take(limbs) {
+            key[word + limb] |= value << shift;
+        }
+    }
+
+    /// Returns the limbs of an element of a key.
+    pub fn extract_element(&self, element: usize, bits: u32, key: &[u64]) -> Vec<u64> {
+        let (word, shift, limbs) = self.elements[element];
+        match limbs {
+            1 => vec![key.get(word).map_or(0, |word| word >> shift) & low_mask(bits)],
+            limbs => key[word..word + limbs].to_vec(),
+        }
+    }
+}

@@ -1,0 +1,675 @@
+//! The pieces of code of a program's functions, and the slots that each defines for later ones.
+
+use super::abi::{
+    DROP, EXIT_DEPARSE, EXIT_FINISH, EXIT_INTERPRET, Helpers, MAX_FRAME_ACCESS, MULTICAST, NativeInput,
+    UNICAST,
+};
+use super::emitter::{Emitter, FRAME, readonly};
+use super::lower_deparser::HeaderSets;
+use super::slot_storage::{self, ReachableCode, SlotSet};
+use super::{Native, ROW_NEXT_SHIFT, ResumePoint, Unsupported};
+use crate::program::codegen::low_mask;
+use crate::program::frame_access::{FrameAccess, HeaderEmit};
+use crate::program::header_moves::WINDOW_LEN;
+use crate::program::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
+use crate::program::link::Linked;
+use crate::program::op::{Opcode, OperandRole, Pc, Slot};
+use crate::program::parser::{ParseOp, SelectPart};
+use crate::program::table::limbs;
+use crate::program::{ActionInfo, FieldList};
+use cranelift_codegen::control::ControlPlane;
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, Function, Inst, InstBuilder, InstructionData, Signature, UserFuncName, Value, ValueDef, types,
+};
+use cranelift_codegen::isa::{CallConv, OwnedTargetIsa};
+use cranelift_codegen::settings::{self, Configurable};
+use cranelift_codegen::{Context, isa};
+use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
+use std::cell::Cell;
+use std::collections::{HashMap, HashSet};
+
+/// `standard_metadata.instance_type` of a packet that goes to one port, and of the copies of a multicast.
+const NORMAL: u64 = 0;
+const REPLICATED: u64 = 5;
+/// Timestamps are 48 bits wide in v1model.
+const TIMESTAMP_BITS: u8 = 48;
+/// Egress as code.
+struct EgressCode {
+    code: Vec<u8>,
+    /// The slots that the packet carries to it.
+    carried: Vec<Slot>,
+    /// Of these the ones that it keeps in the header vector.
+    in_vector: Vec<Slot>,
+    /// Those that it defines when it is slow.
+    spilled_slow: Vec<Slot>,
+    /// Those that it defines when it has not put the packet together.
+    spilled_deparse: Vec<Slot>,
+}
+
+/// Ingress as code.
+struct IngressCode {
+    code: Vec<u8>,
+    /// The slots that it defines when it is slow.
+    all: Vec<Slot>,
+    /// Of these the ones that are where the packet carries them.
+    homes: HashMap<Slot, usize>,
+}
+
+/// Writes the code of a program.
+pub(super) fn compile_program(
+    program: &Linked,
+    wire: &FrameAccess,
+    helpers: &Helpers,
+) -> Result<Native, Unsupported> {
+    NativeCompiler::new(program, wire, helpers)?.finish()
+}
+
+struct NativeCompiler<'a> {
+    program: &'a Linked,
+    wire: &'a FrameAccess,
+    helpers: &'a Helpers,
+    isa: OwnedTargetIsa,
+    ingress: ReachableCode,
+    egress: ReachableCode,
+    memory: SlotSet,
+    /// Slots that code may write before egress, and in egress.
+    written: [SlotSet; 2],
+    /// Bases of headers that do not always come from the frame.
+    made: SlotSet,
+    /// Bases of headers that are valid if they come from the frame.
+    lasting: SlotSet,
+    /// A packet may go through egress more than once.
+    can_reenter: bool,
+    /// Bytes of the frame that code may read or write.
+    touched: Cell<usize>,
+}
+
+impl<'a> NativeCompiler<'a> {
+    fn new(
+        program: &'a Linked,
+        wire: &'a FrameAccess,
+        helpers: &'a Helpers,
+    ) -> Result<NativeCompiler<'a>, Unsupported> {
+        let verify = program.checksums.iter().filter(|checksum| checksum.verify);
+        let parser = slot_storage::parser_code(program);
+        if ReachableCode::new(program, parser.iter().copied())
+            .ops(program)
+            .any(|op| has_side_effects(op.code))
+        {
+            return Err(Unsupported);
+        }
+        let before =
+            parser.into_iter().chain(verify.filter_map(slot_storage::checksum_code)).chain([program.ingress]);
+        let (ingress, egress) =
+            (ReachableCode::new(program, before), ReachableCode::new(program, [program.egress]));
+        let all = ReachableCode::new(program, ingress.targets.iter().chain(&egress.targets).copied());
+        let memory = slot_storage::memory_slots(program, wire, &all);
+        let mut flags = settings::builder();
+        let mut set = |name, value| flags.set(name, value).map_err(|_| Unsupported);
+        set("opt_level", "speed")?;
+        set("enable_verifier", if cfg!(test) { "true" } else { "false" })?;
+        set("unwind_info", "false")?;
+        let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
+        let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
+        let mut written = [&ingress, &egress].map(|reach| written_slots(program, reach));
+        for state in &program.parser.states {
+            for op in &state.ops {
+                if let ParseOp::Lookahead { slot, width, .. } = op {
+                    written[0].extend(*slot..*slot + limbs(*width) as u16);
+                }
+            }
+        }
+        let mut lasting = SlotSet::new(program.capacity);
+        let simple = |header: &&Header| !header.metadata && header.union.is_none() && !header.in_stack;
+        let simple = program.layout.headers.iter().filter(simple).map(|header| header.first_slot);
+        lasting.extend(simple.filter(|base| !memory.contains(base + VALID_SLOT)));
+        for base in all.ops(program).filter_map(|op| match op.code {
+            Opcode::SetInvalid => slot_storage::const_base(program, op.a),
+            _ => None,
+        }) {
+            lasting.remove(base..base + 1);
+        }
+        let mut made = SlotSet::new(program.capacity);
+        for op in all.ops(program).filter(|op| op.code == Opcode::SetValid) {
+            made.extend(slot_storage::const_base(program, op.a));
+        }
+        for state in &program.parser.states {
+            for op in &state.ops {
+                match op {
+                    ParseOp::Extract { header, base, .. } => {
+                        written[0].extend(*base..*base + program.layout.header_type(*header).slots);
+                        if wire.headers[usize::from(header.0)].as_ref().is_none_or(|header| !header.lazy) {
+                            made.insert(*base);
+                        }
+                    }
+                    ParseOp::ExtractNext { stack, .. } => {
+                        let stack = &program.layout.stacks[usize::from(*stack)];
+                        let elements = stack.base..stack.base + stack.size * stack.stride;
+                        // Every field of an element is taken.
+                        made.extend(elements.clone());
+                        written[0].extend(elements.chain([stack.next_index_slot]));
+                    }
+                    _ => {}
+                }
+            }
+        }
+        let flags = &program.control_slots;
+        let returns = [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
+            || written[0].contains(flags.recirculate);
+        let touched = Cell::new(0);
+        Ok(NativeCompiler {
+            program,
+            wire,
+            helpers,
+            isa,
+            ingress,
+            egress,
+            memory,
+            written,
+            made,
+            lasting,
+            can_reenter: returns,
+            touched,
+        })
+    }
+
+    fn finish(&self) -> Result<Native, Unsupported> {
+        let EgressCode { code: egress, carried, in_vector, spilled_slow: changed, spilled_deparse: headers } =
+            self.egress()?;
+        let IngressCode { code: ingress, all, homes } = self.ingress(&carried)?;
+        let points = [
+            self.resume_point(&carried, |_| false),
+            self.resume_point(&carried, |slot| {
+                !homes.contains_key(&slot) && (all.contains(&slot) || self.memory.contains(slot))
+            }),
+            self.resume_point(&carried, |slot| changed.contains(&slot) || in_vector.contains(&slot)),
+            self.resume_point(&carried, |slot| headers.contains(&slot) || in_vector.contains(&slot)),
+        ];
+        Native::load(&ingress, &egress, carried, self.touched.get(), points)
+    }
+
+    /// The point at which those slots hold what they should for which `there` holds.
+    fn resume_point(&self, carried: &[Slot], there: impl Fn(Slot) -> bool) -> ResumePoint {
+        let missing = |slot: &Slot| !there(*slot);
+        let slots = 0..self.program.vars as Slot;
+        ResumePoint {
+            carried: carried.iter().copied().enumerate().filter(|(_, slot)| missing(slot)).collect(),
+            undefined: slots.filter(|slot| missing(slot) && !carried.contains(slot)).collect(),
+        }
+    }
+
+    /// Slots that are 0 when egress begins, whatever the packet.
+    fn zero_at_egress(&self, slot: Slot) -> bool {
+        let program = self.program;
+        let is_metadata = program.metadata.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
+        let kept = |list: &FieldList| {
+            list.fields.iter().any(|(field, bits)| (*field..field + limbs(*bits) as u16).contains(&slot))
+        };
+        let before = self.written[0].contains(slot) || self.is_set_by_target(slot);
+        // Clones keep the fields of a list, and all headers.
+        let lost = is_metadata && !program.field_lists.iter().any(kept);
+        !before && (lost || !self.can_reenter || !self.written[1].contains(slot))
+    }
+
+    /// Slots that the pipeline itself writes before ingress or after it.
+    fn is_set_by_target(&self, slot: Slot) -> bool {
+        let (standard, flags) = (&self.program.standard, &self.program.control_slots);
+        [
+            standard.ingress_port,
+            standard.packet_length,
+            standard.ingress_timestamp,
+            standard.parser_error,
+            standard.checksum_error,
+            standard.instance_type,
+            flags.drop_port,
+        ]
+        .contains(&slot)
+    }
+
+    /// Writes ingress, at whose end the packet carries the slots `carried`.
+    fn ingress(&self, carried: &[Slot]) -> Result<IngressCode, Unsupported> {
+        let program = self.program;
+        let (standard, flags) = (&program.standard, &program.control_slots);
+        let results = [
+            standard.egress_spec,
+            standard.mcast_grp,
+            standard.priority,
+            standard.instance_type,
+            flags.clone_session,
+            flags.clone_list,
+            flags.digest,
+            flags.resubmit,
+            flags.recirculate,
+        ];
+        let memory = self.ingress_memory(carried, &results);
+        let places = carried.iter().copied().enumerate();
+        let homes = places.filter(|(_, slot)| memory.contains(*slot) && !self.memory.contains(*slot));
+        let homes: HashMap<Slot, usize> = homes.map(|(place, slot)| (slot, place)).collect();
+        let mut context = FunctionBuilderContext::new();
+        let mut function = function();
+        let mut g = Emitter::new(
+            FunctionBuilder::new(&mut function, &mut context),
+            (program, self.wire, self.helpers),
+            (&self.ingress.targets, &memory),
+            (readonly(FRAME), &self.touched),
+        );
+        g.bridged_homes.clone_from(&homes);
+        let mut slots =
+            self.slots(&self.ingress, &[OperandRole::Read, OperandRole::Write, OperandRole::ReadWrite]);
+        slots.extend(carried.iter().copied().chain(results));
+        for list in program.field_lists.iter().chain(&program.learn_lists) {
+            let fields = list.fields.iter();
+            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
+        }
+        for header in program.layout.headers.iter().filter(|header| !header.metadata) {
+            slots.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
+        }
+        let zero = g.iconst(0);
+        for slot in slots.iter().filter(|slot| usize::from(*slot) < program.vars && !memory.contains(*slot)) {
+            if self.written[0].contains(slot) || self.is_set_by_target(slot) {
+                g.declare_slot(slot, zero);
+            } else {
+                g.declare_zero(slot);
+            }
+        }
+        g.clear_slots(memory.iter().filter(|slot| usize::from(*slot) < program.vars));
+        let now = g.input(NativeInput::Now);
+        let now = g.truncate(now, 64 - TIMESTAMP_BITS);
+        for (slot, input) in [
+            (standard.ingress_port, NativeInput::Port),
+            (standard.packet_length, NativeInput::PacketLength),
+            (flags.drop_port, NativeInput::DropPort),
+        ] {
+            let value = g.input(input);
+            g.declare_slot(slot, value);
+        }
+        g.declare_slot(standard.ingress_timestamp, now);
+        let mut all = g.variables();
+        all.extend(slots.iter().filter(|slot| g.is_zero(*slot) || memory.contains(*slot)));
+        let (bail, end) = (g.create_cold_block(), g.builder.create_block());
+        g.parser(bail)?;
+        g.emit_code(program.ingress, end)?;
+
+        g.switch_to(end);
+        let unusual = [flags.clone_session, flags.digest, flags.resubmit];
+        if unusual.iter().any(|flag| !g.is_zero(*flag)) {
+            let (slow, usual) = (g.create_cold_block(), g.builder.create_block());
+            let mut any = zero;
+            for flag in unusual {
+                let value = g.use_slot(flag);
+                any = g.builder.ins().bor(any, value);
+            }
+            g.brif(any, slow, usual);
+            g.switch_to(slow);
+            g.spill(&all);
+            g.emit_return(EXIT_FINISH);
+            g.switch_to(usual);
+        }
+        let priority = g.use_slot(standard.priority);
+        if !g.is_zero(standard.mcast_grp) {
+            let group = g.use_slot(standard.mcast_grp);
+            let group = g.mask(group, u64::from(u16::MAX));
+            let (copies, one) = (g.builder.create_block(), g.builder.create_block());
+            g.brif(group, copies, one);
+            g.switch_to(copies);
+            g.set_imm(standard.instance_type, REPLICATED);
+            g.set_imm(flags.recirculate, 0);
+            g.store_bridged(carried);
+            g.emit_return_verdict(MULTICAST, group, priority);
+            g.switch_to(one);
+        }
+        let (port, drop_port) = (g.use_slot(standard.egress_spec), g.input(NativeInput::DropPort));
+        let is_drop = g.compare(IntCC::Equal, port, drop_port);
+        let (dropped, forward) = (g.builder.create_block(), g.builder.create_block());
+        g.brif(is_drop, dropped, forward);
+        g.switch_to(dropped);
+        g.emit_return(DROP);
+        g.switch_to(forward);
+        g.set_imm(standard.instance_type, NORMAL);
+        g.store_bridged(carried);
+        g.emit_return_verdict(UNICAST, port, priority);
+        g.switch_to(bail);
+        g.emit_return(EXIT_INTERPRET);
+        g.builder.seal_all_blocks();
+        g.builder.finalize();
+        Ok(IngressCode { code: self.compile(function)?, all, homes })
+    }
+
+    /// Returns the slots that stay in memory in ingress: those that always do, and of those that the packet carries the ones
+    /// that ingress hardly reads. As variables they would take registers where the parser's states meet.
+    fn ingress_memory(&self, carried: &[Slot], results: &[Slot]) -> SlotSet {
+        let mut read = self.slots(&self.ingress, &[OperandRole::Read, OperandRole::ReadWrite]);
+        read.extend(results.iter().copied());
+        for header in self.program.layout.headers.iter().filter(|header| !header.metadata) {
+            read.remove(header.first_slot + VALID_SLOT..header.first_slot + VALID_SLOT + 1);
+            read.remove(header.first_slot + FRAME_OFFSET_SLOT..header.first_slot + FRAME_OFFSET_SLOT + 1);
+        }
+        let mut memory = self.memory.clone();
+        let stays = |slot: &Slot| {
+            self.written[0].contains(*slot) && !self.is_set_by_target(*slot) && !read.contains(*slot)
+        };
+        memory.extend(carried.iter().copied().filter(stays));
+        memory
+    }
+
+    /// Writes egress.
+    fn egress(&self) -> Result<EgressCode, Unsupported> {
+        let program = self.program;
+        let (standard, flags) = (&program.standard, &program.control_slots);
+        let mut context = FunctionBuilderContext::new();
+        let mut function = function();
+        let mut g = Emitter::new(
+            FunctionBuilder::new(&mut function, &mut context),
+            (program, self.wire, self.helpers),
+            (&self.egress.targets, &self.memory),
+            (FRAME, &self.touched),
+        );
+        let mut slots =
+            self.slots(&self.egress, &[OperandRole::Read, OperandRole::Write, OperandRole::ReadWrite]);
+        slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
+        for emission in self.wire.deparser.iter().flatten() {
+            slots.extend([emission.base + VALID_SLOT, emission.base + FRAME_OFFSET_SLOT]);
+            slots.extend(emission.whole.iter().map(|get| get.slot));
+            slots.extend(emission.updated.iter().flat_map(|group| &group.fields).map(|field| field.slot));
+        }
+        // What may be kept for another pass.
+        if self.can_reenter {
+            slots.insert(standard.priority);
+            let fields = program.field_lists.iter().flat_map(|list| &list.fields);
+            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
+        }
+        // What the interpreter needs to put the packet together, if this code does not.
+        let mut needed = SlotSet::new(program.capacity);
+        let headers = program.layout.headers.iter().zip(&self.wire.headers);
+        for (header, extraction) in headers.filter(|(header, _)| !header.metadata) {
+            needed.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
+            let is_lazy = extraction.as_ref().is_some_and(|it| it.lazy);
+            let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].slots;
+            needed.extend(fields.filter(|slot| !is_lazy || self.wire.written.contains(slot)));
+        }
+        slots.extend(needed.iter());
+        let (mut loads, zero) = (Vec::new(), g.iconst(0));
+        let is_var = |slot: &Slot| usize::from(*slot) < program.vars;
+        let mut carried: Vec<Slot> = self.memory.iter().filter(is_var).collect();
+        let helped = slot_storage::memory_slots(program, self.wire, &self.egress);
+        let mut in_vector = Vec::new();
+        for (place, slot) in carried.iter().enumerate() {
+            if slots.contains(*slot) || helped.contains(*slot) {
+                let value = g.load_bridged(place);
+                g.store_slot(*slot, value);
+                in_vector.push(*slot);
+            }
+        }
+        for slot in slots.iter().filter(is_var) {
+            if self.memory.contains(slot) {
+                continue;
+            }
+            if !self.zero_at_egress(slot) {
+                // Its place is only known when it is known which slots are used.
+                let value = g.load_bridged(0);
+                loads.push((slot, value));
+                g.declare_slot(slot, value);
+            } else if self.written[1].contains(slot) {
+                g.declare_slot(slot, zero);
+            } else {
+                g.declare_zero(slot);
+            }
+        }
+        let inputs = [
+            (standard.egress_timestamp, NativeInput::Now, u32::from(TIMESTAMP_BITS)),
+            (standard.enq_timestamp, NativeInput::EnqTimestamp, standard.enq_timestamp_bits),
+            (standard.enq_qdepth, NativeInput::EnqDepth, standard.qdepth_bits),
+            (standard.deq_timedelta, NativeInput::DeqTimedelta, standard.deq_timedelta_bits),
+            (standard.deq_qdepth, NativeInput::DeqDepth, standard.qdepth_bits),
+            (standard.qid, NativeInput::Qid, 64),
+            (standard.egress_rid, NativeInput::Rid, 64),
+            (standard.egress_port, NativeInput::Port, 64),
+            (standard.packet_length, NativeInput::PacketLength, 64),
+            (flags.drop_port, NativeInput::DropPort, 64),
+        ];
+        for (slot, input, bits) in inputs {
+            let value = g.input(input);
+            let value = g.mask(value, low_mask(bits));
+            g.declare_slot(slot, value);
+        }
+        // Anything but the drop port, so that only egress itself can drop a packet.
+        let other = g.input(NativeInput::DropPort);
+        let other = g.add(other, 1);
+        let other = g.mask(other, low_mask(standard.port_bits));
+        g.declare_slot(standard.egress_spec, other);
+        g.declare_slot(flags.exit, zero);
+        // A clone is made where it is asked for, and then nobody asks any more.
+        g.declare_slot(flags.clone_session, zero);
+        let given = [standard.egress_spec, flags.clone_session];
+        // What the interpreter needs after egress: what has changed, and what may be kept for another pass.
+        let own = self
+            .wire
+            .deparser
+            .as_ref()
+            .filter(|_| !self.wire.has_slot_checksum_updates && program.deparser.code.is_none());
+        let bytes =
+            |emissions: &&Vec<HeaderEmit>| emissions.iter().map(|it| usize::from(it.bytes)).sum::<usize>();
+        let own = own.filter(|emissions| bytes(emissions) + WINDOW_LEN <= MAX_FRAME_ACCESS);
+        let mut changed = g.variables();
+        let kept = |slot: &Slot| {
+            let list = |list: &FieldList| {
+                list.fields.iter().any(|(field, bits)| (*field..*field + limbs(*bits) as u16).contains(slot))
+            };
+            self.can_reenter && (*slot == standard.priority || program.field_lists.iter().any(list))
+        };
+        if own.is_some() {
+            changed.retain(|slot| self.written[1].contains(*slot) || kept(slot) || given.contains(slot));
+        }
+        let end = g.builder.create_block();
+        g.emit_code(program.egress, end)?;
+
+        g.switch_to(end);
+        let unusual = [flags.clone_session, flags.recirculate];
+        let asks = unusual.iter().any(|flag| !g.is_zero(*flag) && self.written[1].contains(*flag))
+            || !g.is_zero(flags.recirculate);
+        if asks {
+            let (slow, usual) = (g.create_cold_block(), g.builder.create_block());
+            let (session, again) = (g.use_slot(flags.clone_session), g.use_slot(flags.recirculate));
+            let any = g.builder.ins().bor(session, again);
+            g.brif(any, slow, usual);
+            g.switch_to(slow);
+            g.spill(&changed);
+            g.emit_return(EXIT_FINISH);
+            g.switch_to(usual);
+        }
+        let (port, drop_port) = (g.use_slot(standard.egress_spec), g.input(NativeInput::DropPort));
+        let is_drop = g.compare(IntCC::Equal, port, drop_port);
+        let (dropped, forward) = (g.builder.create_block(), g.builder.create_block());
+        g.brif(is_drop, dropped, forward);
+        g.switch_to(dropped);
+        g.emit_return(DROP);
+        g.switch_to(forward);
+        let slow = g.create_cold_block();
+        let mut headers = Vec::new();
+        match own {
+            Some(emissions) => {
+                g.deparser(
+                    emissions,
+                    &HeaderSets { maybe_created: &self.made, never_invalidated: &self.lasting },
+                    slow,
+                )?;
+                let is_needed = |slot: &Slot| {
+                    let block = |header: &Header| {
+                        !header.metadata
+                            && (header.first_slot..header.first_slot + program.layout.types[header.ty].slots)
+                                .contains(slot)
+                    };
+                    program.layout.headers.iter().any(block)
+                        || given.contains(slot)
+                        || *slot == flags.recirculate
+                };
+                g.switch_to(slow);
+                headers.extend(changed.iter().copied().filter(is_needed));
+                g.spill(&headers);
+                g.emit_return(EXIT_DEPARSE);
+            }
+            None => {
+                g.jump(slow);
+                g.switch_to(slow);
+                g.spill(&changed);
+                g.emit_return(EXIT_FINISH);
+            }
+        }
+        g.builder.seal_all_blocks();
+        g.builder.finalize();
+        let used = live_values(&function);
+        let is_live = |(slot, value): &(Slot, Value)| used.contains(value) || needed.contains(*slot);
+        for (slot, value) in loads.into_iter().filter(is_live) {
+            if let ValueDef::Result(inst, _) = function.dfg.value_def(value)
+                && let InstructionData::Load { offset, .. } = &mut function.dfg.insts[inst]
+            {
+                *offset = (8 * carried.len() as i32).into();
+            }
+            carried.push(slot);
+        }
+        Ok(EgressCode {
+            code: self.compile(function)?,
+            carried,
+            in_vector,
+            spilled_slow: changed,
+            spilled_deparse: headers,
+        })
+    }
+
+    /// Returns every slot that code uses in one of these roles, or reads other than by an operand.
+    fn slots(&self, reach: &ReachableCode, roles: &[OperandRole]) -> SlotSet {
+        let mut slots = SlotSet::new(self.program.capacity);
+        for op in reach.ops(self.program) {
+            for (role, operand) in op.clone().operands() {
+                if roles.contains(&role) {
+                    slots.insert(*operand);
+                }
+            }
+            match op.code {
+                Opcode::ApplyTable => {
+                    let plan = &self.program.tables[usize::from(op.a)].key_layout;
+                    slots.extend(plan.parts.iter().map(|part| part.slot));
+                }
+                Opcode::Hash => {
+                    let fields = self.program.calculations[usize::from(op.a)].byte_fields.iter().flatten();
+                    slots.extend(fields.map(|(slot, _)| *slot));
+                }
+                Opcode::SetValid | Opcode::SetInvalid => {
+                    slots.extend(slot_storage::const_base(self.program, op.a).map(|base| base + VALID_SLOT));
+                }
+                _ => {}
+            }
+        }
+        // Arguments come with an entry.
+        let arguments = self.program.actions.iter().map(ActionInfo::words).max().unwrap_or(0);
+        slots.remove(self.program.params..self.program.params + arguments as u16);
+        // Keys of the parser's selects.
+        if std::ptr::eq(reach, &self.ingress) {
+            for part in self.program.parser.states.iter().flat_map(|state| &state.key) {
+                if let SelectPart::Slot { slot, bits } = part {
+                    slots.extend(*slot..*slot + limbs(*bits) as u16);
+                }
+            }
+            // Elements of stacks, and the conditions of checksums.
+            for stack in &self.program.layout.stacks {
+                slots.extend(stack.base..stack.base + stack.size * stack.stride);
+                slots.insert(stack.next_index_slot);
+            }
+            let conditions = self.program.checksums.iter().filter_map(|checksum| checksum.condition);
+            slots.extend(conditions.map(|condition| condition.slot));
+            slots.extend(self.program.checksums.iter().filter_map(|checksum| checksum.valid));
+        }
+        slots
+    }
+
+    fn compile(&self, function: Function) -> Result<Vec<u8>, Unsupported> {
+        let mut context = Context::for_function(function);
+        let compiled = context.compile(&*self.isa, &mut ControlPlane::default());
+        let compiled = compiled.map_err(|_error| Unsupported)?;
+        // Code that refers to nothing outside can stand anywhere.
+        if !compiled.buffer.relocs().is_empty() {
+            return Err(Unsupported);
+        }
+        Ok(compiled.code_buffer().to_vec())
+    }
+}
+
+/// Returns whether an operation changes the pipeline's state, so that it must not be repeated.
+fn has_side_effects(code: Opcode) -> bool {
+    use Opcode::{ApplyTable, Assert, CounterCount, Hash, MeterExecute, Random, RegWrite, Truncate, Wide};
+    matches!(
+        code,
+        Assert | CounterCount | Hash | MeterExecute | Random | RegWrite | ApplyTable | Truncate | Wide
+    )
+}
+
+fn function() -> Function {
+    let mut signature = Signature::new(CallConv::SystemV);
+    signature.params.push(AbiParam::new(types::I64));
+    signature.returns.push(AbiParam::new(types::I64));
+    Function::with_name_signature(UserFuncName::default(), signature)
+}
+
+/// Returns the slots that operations may write.
+fn written_slots(program: &Linked, reach: &ReachableCode) -> SlotSet {
+    let mut written = SlotSet::new(program.capacity);
+    for op in reach.ops(program) {
+        for (role, operand) in op.clone().operands() {
+            if matches!(role, OperandRole::Write | OperandRole::ReadWrite) {
+                written.insert(*operand);
+            }
+        }
+        if matches!(op.code, Opcode::SetValid | Opcode::SetInvalid)
+            && let Some(base) = slot_storage::const_base(program, op.a)
+        {
+            let header = &program.header_ops[usize::from(op.b)];
+            written.extend(base..base + header.slots);
+            let siblings =
+                header.siblings.iter().map(|offset| i32::from(base) + offset + i32::from(VALID_SLOT));
+            written.extend(siblings.filter_map(|slot| Slot::try_from(slot).ok()));
+        }
+    }
+    written
+}
+
+/// Returns the values that decide about something: those of operations with effects, and what they are computed from.
+fn live_values(function: &Function) -> HashSet<Value> {
+    let dfg = &function.dfg;
+    let (mut used, mut waiting) = (HashSet::new(), Vec::new());
+    let mut incoming: HashMap<Value, Vec<Value>> = HashMap::new();
+    let insts = |block| function.layout.block_insts(block);
+    for inst in function.layout.blocks().flat_map(insts) {
+        let destinations = dfg.insts[inst].branch_destination(&dfg.jump_tables, &dfg.exception_tables);
+        for call in destinations {
+            let params = dfg.block_params(call.block(&dfg.value_lists));
+            let args = call.args(&dfg.value_lists).filter_map(|arg| arg.as_value());
+            for (param, arg) in params.iter().zip(args) {
+                incoming.entry(*param).or_default().push(dfg.resolve_aliases(arg));
+            }
+        }
+        if has_effect(function, inst) {
+            waiting.extend(dfg.inst_args(inst).iter().map(|arg| dfg.resolve_aliases(*arg)));
+        }
+    }
+    while let Some(value) = waiting.pop() {
+        if !used.insert(value) {
+            continue;
+        }
+        match dfg.value_def(value) {
+            ValueDef::Result(inst, _) => {
+                waiting.extend(dfg.inst_args(inst).iter().map(|arg| dfg.resolve_aliases(*arg)));
+            }
+            ValueDef::Param(..) => waiting.extend(incoming.get(&value).into_iter().flatten().copied()),
+            ValueDef::Union(a, b) => waiting.extend([a, b]),
+        }
+    }
+    used
+}
+
+fn has_effect(function: &Function, inst: Inst) -> bool {
+    let opcode = function.dfg.insts[inst].opcode();
+    opcode.is_terminator() || opcode.is_call() || opcode.can_store() || opcode.other_side_effects()
+}
+
+const _: () = assert!(Pc::BITS == ROW_NEXT_SHIFT, "a row packs addresses of this width");

@@ -1,0 +1,520 @@
+//! Writing code: values, slots, memory and calls.
+
+use super::abi::{CallFrame, Helpers, MAX_FRAME_ACCESS, MAX_KEY_WORDS, NativeInput};
+use super::slot_storage::{SlotSet, const_value};
+use super::{Unsupported, lower_ops};
+use crate::program::codegen::low_mask;
+use crate::program::frame_access::{FieldLoad, FrameAccess};
+use crate::program::link::Linked;
+use crate::program::op::{Pc, Slot};
+use cranelift_codegen::ir::condcodes::IntCC;
+use cranelift_codegen::ir::{
+    AbiParam, AliasRegion, Block, Inst, InstBuilder, MemFlags, SigRef, Signature, Type, Value, types,
+};
+use cranelift_codegen::isa::CallConv;
+use cranelift_frontend::{FunctionBuilder, Variable};
+use std::cell::Cell;
+use std::collections::{BTreeSet, HashMap};
+use std::mem::offset_of;
+
+/// States of the parser at different places, and headers of the deparser at different places, that code is written for.
+pub(super) const MAX_BLOCKS: usize = 512;
+
+/// Memory of the header vector.
+pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
+/// The call itself.
+pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
+/// The cells of registers.
+pub(super) const CELLS: MemFlags = memory(None).with_aligned();
+/// The input of a hash.
+pub(super) const BYTES: MemFlags = memory(None);
+/// The frame.
+pub(super) const FRAME: MemFlags = memory(Some(AliasRegion::Heap));
+
+const fn memory(region: Option<AliasRegion>) -> MemFlags {
+    MemFlags::new().with_notrap().with_alias_region(region)
+}
+
+/// Flags for what nothing changes while the code runs: it can be read where it is needed.
+pub(super) const fn readonly(flags: MemFlags) -> MemFlags {
+    flags.with_readonly().with_can_move()
+}
+
+/// A function that is being written.
+pub(super) struct Emitter<'a, 'f> {
+    pub builder: FunctionBuilder<'f>,
+    pub program: &'a Linked,
+    pub wire: &'a FrameAccess,
+    pub helpers: &'a Helpers,
+    /// Addresses that are jumped to.
+    pub targets: &'a BTreeSet<Pc>,
+    /// Slots that stay in memory.
+    pub memory_slots: &'a SlotSet,
+    /// Of these the ones that are where the packet carries them, by their place there.
+    pub bridged_homes: HashMap<Slot, usize>,
+    /// Flags of loads from the frame.
+    pub frame_flags: MemFlags,
+    /// Bytes of the frame that code may read or write.
+    max_frame_access: &'a Cell<usize>,
+    pub call: Value,
+    pub slots: Value,
+    /// Address of the words that the packet carries.
+    pub carried: Value,
+    pub frame: Value,
+    pub code_worklist: lower_ops::CodeWorklist,
+    vars: HashMap<Slot, Variable>,
+    /// Slots that are 0 whenever they are read.
+    known_zero: SlotSet,
+    signatures: HashMap<(usize, usize), SigRef>,
+}
+
+impl<'a, 'f> Emitter<'a, 'f> {
+    /// Begins a function whose only argument is the [`CallFrame`].
+    pub fn new(
+        mut builder: FunctionBuilder<'f>,
+        (program, wire, helpers): (&'a Linked, &'a FrameAccess, &'a Helpers),
+        (targets, memory_slots): (&'a BTreeSet<Pc>, &'a SlotSet),
+        (frame_flags, max_frame_access): (MemFlags, &'a Cell<usize>),
+    ) -> Emitter<'a, 'f> {
+        let entry = builder.create_block();
+        builder.append_block_params_for_function_params(entry);
+        builder.switch_to_block(entry);
+        let call = builder.block_params(entry)[0];
+        let pointer =
+            |b: &mut FunctionBuilder, at: usize| b.ins().load(types::I64, readonly(CALL), call, at as i32);
+        let slots = pointer(&mut builder, offset_of!(CallFrame, slots));
+        let carried = pointer(&mut builder, offset_of!(CallFrame, bridged));
+        let frame = pointer(&mut builder, offset_of!(CallFrame, frame));
+        let code_worklist = lower_ops::CodeWorklist::new(&mut builder);
+        Emitter {
+            builder,
+            program,
+            wire,
+            helpers,
+            targets,
+            memory_slots,
+            bridged_homes: HashMap::new(),
+            frame_flags,
+            max_frame_access,
+            call,
+            slots,
+            carried,
+            frame,
+            code_worklist,
+            vars: HashMap::new(),
+            known_zero: SlotSet::new(program.capacity),
+            signatures: HashMap::new(),
+        }
+    }
+
+    pub fn iconst(&mut self, value: u64) -> Value {
+        self.builder.ins().iconst(types::I64, value as i64)
+    }
+
+    /// Cuts the highest `above` bits off.
+    pub fn truncate(&mut self, value: Value, above: u8) -> Value {
+        match above & 63 {
+            0 => value,
+            above => self.mask(value, u64::MAX >> above),
+        }
+    }
+
+    pub fn mask(&mut self, value: Value, mask: u64) -> Value {
+        if mask == u64::MAX {
+            return value;
+        }
+        self.builder.ins().band_imm(value, mask as i64)
+    }
+
+    pub fn compare(&mut self, cc: IntCC, a: Value, b: Value) -> Value {
+        self.builder.ins().icmp(cc, a, b)
+    }
+
+    /// Returns a truth value as a number.
+    pub fn bool_to_i64(&mut self, truth: Value) -> Value {
+        self.builder.ins().uextend(types::I64, truth)
+    }
+
+    pub fn add(&mut self, value: Value, to: u64) -> Value {
+        self.builder.ins().iadd_imm(value, to as i64)
+    }
+
+    pub fn shift_left(&mut self, value: Value, bits: u32) -> Value {
+        if bits == 0 { value } else { self.builder.ins().ishl_imm(value, i64::from(bits)) }
+    }
+
+    pub fn shift_right(&mut self, value: Value, bits: u32) -> Value {
+        if bits == 0 { value } else { self.builder.ins().ushr_imm(value, i64::from(bits)) }
+    }
+
+    pub fn jump(&mut self, block: Block) {
+        self.builder.ins().jump(block, &[]);
+    }
+
+    pub fn brif(&mut self, condition: Value, then: Block, otherwise: Block) {
+        self.builder.ins().brif(condition, then, &[], otherwise, &[]);
+    }
+
+    /// Returns a block that is hardly ever entered.
+    pub fn create_cold_block(&mut self) -> Block {
+        let block = self.builder.create_block();
+        self.builder.set_cold_block(block);
+        block
+    }
+
+    pub fn switch_to(&mut self, block: Block) {
+        self.builder.switch_to_block(block);
+    }
+
+    /// Returns with a port or group and a class.
+    pub fn emit_return_verdict(&mut self, code: u64, to: Value, class: Value) {
+        let to = self.mask(to, u64::from(u16::MAX));
+        let to = self.shift_left(to, 16);
+        let class = self.mask(class, u64::from(u8::MAX));
+        let class = self.shift_left(class, 8);
+        let verdict = self.builder.ins().bor(to, class);
+        let verdict = self.builder.ins().bor_imm(verdict, code as i64);
+        self.builder.ins().return_(&[verdict]);
+    }
+
+    pub fn emit_return(&mut self, code: u64) {
+        let code = self.iconst(code);
+        self.builder.ins().return_(&[code]);
+    }
+}
+
+/// Slots.
+/// Bytes of a frame that have just been written, in memory order. Reading them in other pieces would be waited for.
+pub(super) struct StoredBytes {
+    at: u32,
+    bytes: u32,
+    value: Value,
+}
+
+impl Emitter<'_, '_> {
+    /// Makes a slot a variable that begins with this value, unless it stays in memory.
+    pub fn declare_slot(&mut self, slot: Slot, value: Value) {
+        self.known_zero.remove(slot..slot + 1);
+        if self.memory_slots.contains(slot) {
+            self.store_slot(slot, value);
+            return;
+        }
+        let variable = match self.vars.get(&slot) {
+            Some(variable) => *variable,
+            None => {
+                let variable = self.builder.declare_var(types::I64);
+                self.vars.insert(slot, variable);
+                variable
+            }
+        };
+        self.builder.def_var(variable, value);
+    }
+
+    /// Declares that a slot is 0 wherever it is read.
+    pub fn declare_zero(&mut self, slot: Slot) {
+        self.known_zero.insert(slot);
+    }
+
+    pub fn is_zero(&self, slot: Slot) -> bool {
+        self.known_zero.contains(slot)
+    }
+
+    pub fn use_slot(&mut self, slot: Slot) -> Value {
+        if let Some(value) = const_value(self.program, slot) {
+            return self.iconst(value);
+        }
+        if self.memory_slots.contains(slot) {
+            return self.load_slot(slot);
+        }
+        if self.is_zero(slot) {
+            return self.iconst(0);
+        }
+        match self.vars.get(&slot) {
+            Some(variable) => self.builder.use_var(*variable),
+            // A temporary: nothing reads it before it is written.
+            None => {
+                let zero = self.iconst(0);
+                self.declare_slot(slot, zero);
+                zero
+            }
+        }
+    }
+
+    /// Sets a slot; one that nothing reads keeps what it has.
+    pub fn def_slot(&mut self, slot: Slot, value: Value) {
+        if self.memory_slots.contains(slot) {
+            self.store_slot(slot, value);
+        } else if let Some(variable) = self.vars.get(&slot) {
+            self.builder.def_var(*variable, value);
+        } else if usize::from(slot) >= self.program.vars {
+            // A temporary.
+            self.declare_slot(slot, value);
+        }
+    }
+
+    /// Returns whether something reads a slot.
+    pub fn is_live(&self, slot: Slot) -> bool {
+        self.memory_slots.contains(slot) || self.vars.contains_key(&slot)
+    }
+
+    pub fn set_imm(&mut self, slot: Slot, value: u64) {
+        if self.is_live(slot) {
+            let value = self.iconst(value);
+            self.def_slot(slot, value);
+        }
+    }
+
+    /// Returns where a slot is in memory.
+    fn place(&self, slot: Slot) -> (Value, i32) {
+        debug_assert!(usize::from(slot) < self.program.capacity);
+        match self.bridged_homes.get(&slot) {
+            Some(index) => (self.carried, 8 * *index as i32),
+            None => (self.slots, 8 * i32::from(slot)),
+        }
+    }
+
+    fn load_slot(&mut self, slot: Slot) -> Value {
+        let (base, at) = self.place(slot);
+        self.builder.ins().load(types::I64, SLOTS, base, at)
+    }
+
+    pub fn store_slot(&mut self, slot: Slot, value: Value) {
+        let (base, at) = self.place(slot);
+        self.builder.ins().store(SLOTS, value, base, at);
+    }
+
+    /// Loads what the packet carries in this place, where it is needed: the code must not write that.
+    pub fn load_bridged(&mut self, index: usize) -> Value {
+        self.builder.ins().load(types::I64, readonly(SLOTS), self.carried, 8 * index as i32)
+    }
+
+    /// Sets slots in memory to 0, two at once if they are neighbours.
+    pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
+        let mut places: Vec<(Value, i32)> = slots.map(|slot| self.place(slot)).collect();
+        places.sort_unstable();
+        let none = self.builder.func.dfg.constants.insert(vec![0; 16].into());
+        let none = self.builder.ins().vconst(types::I64X2, none);
+        let (zero, mut places) = (self.iconst(0), places.into_iter().peekable());
+        while let Some((base, at)) = places.next() {
+            let two = places.next_if_eq(&(base, at + 8)).is_some();
+            self.builder.ins().store(SLOTS, if two { none } else { zero }, base, at);
+        }
+    }
+
+    /// Writes variables to their slots.
+    pub fn spill(&mut self, slots: &[Slot]) {
+        for slot in slots {
+            if !self.memory_slots.contains(*slot) {
+                let value = self.use_slot(*slot);
+                self.store_slot(*slot, value);
+            }
+        }
+    }
+
+    /// Gives the packet what it carries of these slots, each in its place.
+    pub fn store_bridged(&mut self, slots: &[Slot]) {
+        for (at, slot) in (0..).step_by(8).zip(slots) {
+            if !self.bridged_homes.contains_key(slot) {
+                let value = self.use_slot(*slot);
+                self.builder.ins().store(SLOTS, value, self.carried, at);
+            }
+        }
+    }
+
+    /// Returns the variables, in order.
+    pub fn variables(&self) -> Vec<Slot> {
+        let mut slots: Vec<Slot> = self.vars.keys().copied().collect();
+        slots.sort_unstable();
+        slots
+    }
+}
+
+/// The call.
+impl Emitter<'_, '_> {
+    pub fn load_call(&mut self, ty: Type, at: usize) -> Value {
+        self.builder.ins().load(ty, CALL, self.call, at as i32)
+    }
+
+    pub fn store_call(&mut self, value: Value, at: usize) {
+        self.builder.ins().store(CALL, value, self.call, at as i32);
+    }
+
+    /// Loads a pointer of the call. These pointers do not change while the code runs.
+    pub fn pointer(&mut self, at: usize) -> Value {
+        self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
+    }
+
+    pub fn input(&mut self, input: NativeInput) -> Value {
+        let at = offset_of!(CallFrame, inputs) + 8 * input as usize;
+        self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
+    }
+
+    /// Puts a word of a key where helpers find it.
+    pub fn store_key(&mut self, word: usize, value: Value) -> Result<(), Unsupported> {
+        if word >= MAX_KEY_WORDS {
+            return Err(Unsupported);
+        }
+        let key = self.pointer(offset_of!(CallFrame, key));
+        self.builder.ins().store(CELLS, value, key, 8 * word as i32);
+        Ok(())
+    }
+
+    /// Calls a helper with the call and these arguments.
+    pub fn call_helper(&mut self, address: usize, args: &[Value], results: usize) -> Inst {
+        let signature = *self.signatures.entry((args.len(), results)).or_insert_with(|| {
+            let mut signature = Signature::new(CallConv::SystemV);
+            signature.params = vec![AbiParam::new(types::I64); args.len() + 1];
+            signature.returns = vec![AbiParam::new(types::I64); results];
+            self.builder.import_signature(signature)
+        });
+        let address = self.iconst(address as u64);
+        let args: Vec<Value> = [self.call].into_iter().chain(args.iter().copied()).collect();
+        self.builder.ins().call_indirect(signature, address, &args)
+    }
+
+    pub fn result(&mut self, call: Inst, index: usize) -> Value {
+        self.builder.inst_results(call)[index]
+    }
+}
+
+/// Returns the type of this number of bytes.
+pub(super) fn int_type(bytes: u32) -> Type {
+    match bytes {
+        1 => types::I8,
+        2 => types::I16,
+        4 => types::I32,
+        _ => types::I64,
+    }
+}
+
+/// The frame.
+impl Emitter<'_, '_> {
+    /// Notes an access to the frame, which is within its first [`MAX_FRAME_ACCESS`] bytes.
+    pub fn frame_offset(&self, at: u32, bytes: u32) -> Result<i32, Unsupported> {
+        let end = at as usize + bytes as usize;
+        if end > MAX_FRAME_ACCESS {
+            return Err(Unsupported);
+        }
+        self.max_frame_access.set(self.max_frame_access.get().max(end));
+        Ok(at as i32)
+    }
+
+    /// `bytes` bytes, a power of two up to 8, as they are in memory.
+    pub fn load_ne(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.frame_offset(at, bytes)?;
+        let value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
+        Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
+    }
+
+    /// As [`Emitter::load_ne`], for bytes that are used here: takes an instruction less than a load that can be moved.
+    fn load_ne_in_place(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.frame_offset(at, bytes)?;
+        Ok(match bytes {
+            1 => self.builder.ins().uload8(types::I64, FRAME, self.frame, offset),
+            2 => self.builder.ins().uload16(types::I64, FRAME, self.frame, offset),
+            4 => self.builder.ins().uload32(FRAME, self.frame, offset),
+            _ => return self.load_ne(at, bytes),
+        })
+    }
+
+    /// Returns a big-endian number of a power of two of bytes.
+    pub fn load_be(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
+        let offset = self.frame_offset(at, bytes)?;
+        let mut value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
+        if bytes > 1 {
+            value = self.builder.ins().bswap(value);
+        }
+        Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
+    }
+
+    /// Writes the low `bytes` bytes of a number, big-endian, to a frame.
+    pub fn store_be(
+        &mut self,
+        frame: Value,
+        at: u32,
+        bytes: u32,
+        value: Value,
+    ) -> Result<StoredBytes, Unsupported> {
+        let offset = self.frame_offset(at, bytes)?;
+        let mut value = if bytes < 8 { self.builder.ins().ireduce(int_type(bytes), value) } else { value };
+        if bytes > 1 {
+            value = self.builder.ins().bswap(value);
+        }
+        self.builder.ins().store(FRAME, value, frame, offset);
+        let value = if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value };
+        Ok(StoredBytes { at, bytes, value })
+    }
+
+    /// Returns the bits from `begin` on, counted from the frame's first.
+    pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
+        let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
+        let bytes = (end - first).next_power_of_two();
+        if bytes == 1 && self.frame_offset(first, 8).is_ok() {
+            // A word has the byte as its lowest; a byte would have to be extended.
+            let word = self.load_ne(first, 8)?;
+            let value = self.shift_right(word, 8 * end - begin - bits);
+            return Ok(self.mask(value, low_mask(bits)));
+        }
+        if bytes > 8 {
+            return Err(Unsupported);
+        }
+        let word = self.load_be(first, bytes)?;
+        let value = self.shift_right(word, (first + bytes) * 8 - begin - bits);
+        // What is above the field must go, unless the field is all that was read.
+        Ok(if begin == first * 8 && bytes * 8 - bits == 0 { value } else { self.mask(value, low_mask(bits)) })
+    }
+
+    /// Returns a field of a header that begins at a byte of the frame.
+    pub fn load_field(&mut self, header: u32, get: &FieldLoad) -> Result<Value, Unsupported> {
+        let begin = (header + u32::from(get.offset)) * 8 + u32::from(get.left);
+        self.load_bits(begin, 64 - u32::from(get.right))
+    }
+
+    /// Adds up a header's 16-bit words with end-around carry, without the one at `offset`, and inverts the sum: the
+    /// Internet checksum (RFC 1071) with the bytes in memory order. Those that have just been `written` are not read.
+    pub fn internet_checksum(
+        &mut self,
+        header: u32,
+        bytes: u32,
+        offset: u32,
+        written: &[StoredBytes],
+    ) -> Result<Value, Unsupported> {
+        let (mut at, skipped, end) = (header, header + offset, header + bytes);
+        let mut sums = [self.iconst(0); 2];
+        while at < end {
+            if at == skipped {
+                at += 2;
+                continue;
+            }
+            let limit = if at < skipped { skipped } else { end };
+            let is_here = |it: &&StoredBytes| it.at == at && it.at + it.bytes <= limit;
+            let sum = &mut sums[(at - header) as usize % 2];
+            if let Some(StoredBytes { bytes, value, .. }) = written.iter().find(is_here) {
+                // Of eight bytes, both halves.
+                let (low, high) = (self.mask(*value, low_mask(32)), self.shift_right(*value, 32));
+                *sum = self.builder.ins().iadd(*sum, low);
+                if *bytes > 4 {
+                    *sum = self.builder.ins().iadd(*sum, high);
+                }
+                at += bytes;
+                continue;
+            }
+            let next = written.iter().map(|it| it.at).filter(|&it| it > at).fold(limit, u32::min);
+            let bytes = [4, 2, 1].into_iter().find(|&bytes| at + bytes <= next).ok_or(Unsupported)?;
+            let word = self.load_ne_in_place(at, bytes)?;
+            *sum = self.builder.ins().iadd(*sum, word);
+            at += bytes;
+        }
+        // Bytes from odd places stand in the other half of a word: with end-around carry that is a shift.
+        let [even, odd] = sums;
+        let odd = self.shift_left(odd, 8);
+        let mut sum = self.builder.ins().iadd(even, odd);
+        // 60 bytes add up to less than 2^44, and so to less than 2^29, 2^16 + 2^13, and 2^16.
+        for _ in 0..3 {
+            let (high, low) = (self.shift_right(sum, 16), self.mask(sum, 0xffff));
+            sum = self.builder.ins().iadd(high, low);
+        }
+        let inverted = self.builder.ins().bnot(sum);
+        Ok(self.mask(inverted, 0xffff))
+    }
+}

@@ -1,0 +1,114 @@
+//! The fields that simple_switch itself reads and writes.
+
+use super::json::JsonNode;
+use super::layout::{Layout, SlotAllocator, SlotRef};
+use super::op::Slot;
+use super::{HeaderId, LoadError};
+use std::collections::HashMap;
+
+/// The fields that simple_switch itself reads and writes. One that the program does not have has a slot of its own, in
+/// which nothing else shows: it begins as 0 with each packet.
+#[derive(Clone, Copy, Debug, Default)]
+pub(crate) struct StandardMetadata {
+    pub ingress_port: Slot,
+    pub packet_length: Slot,
+    pub egress_spec: Slot,
+    pub egress_port: Slot,
+    pub instance_type: Slot,
+    pub ingress_timestamp: Slot,
+    pub egress_timestamp: Slot,
+    pub mcast_grp: Slot,
+    pub egress_rid: Slot,
+    pub priority: Slot,
+    pub parser_error: Slot,
+    pub checksum_error: Slot,
+    pub enq_timestamp: Slot,
+    pub enq_qdepth: Slot,
+    pub deq_timedelta: Slot,
+    pub deq_qdepth: Slot,
+    pub qid: Slot,
+    /// Widths of the clocks and depths, which programs may choose.
+    pub enq_timestamp_bits: u32,
+    pub deq_timedelta_bits: u32,
+    pub qdepth_bits: u32,
+    pub port_bits: u32,
+    /// 0 if the program has no multicast group.
+    pub mcast_grp_bits: u32,
+}
+
+/// Fields by the names that simple_switch has for them.
+pub(crate) type FieldAliases = HashMap<String, (HeaderId, usize)>;
+
+/// Loads the aliases of a program, like `intrinsic_metadata.mcast_grp` of `standard_metadata.mcast_grp`.
+pub(super) fn load_aliases(root: &JsonNode, layout: &Layout) -> Result<FieldAliases, LoadError> {
+    let mut aliases = FieldAliases::new();
+    for at in root.list("field_aliases")? {
+        let [from, to] = at.tuple()?;
+        let field = layout.field(&to)?;
+        aliases.insert(from.str()?.to_string(), field);
+    }
+    Ok(aliases)
+}
+
+impl StandardMetadata {
+    pub fn load(
+        root: &JsonNode,
+        layout: &Layout,
+        aliases: &FieldAliases,
+        slots: &mut SlotAllocator,
+    ) -> Result<StandardMetadata, LoadError> {
+        const QUEUEING: &str = "queueing_metadata";
+        let known = |header: &str, field: &str| {
+            let alias = aliases.get(&format!("{header}.{field}")).copied();
+            let found = alias.or_else(|| layout.find(header, field))?;
+            let bits = layout.field_type(found).bits;
+            (bits <= 64).then(|| SlotRef::unsigned(layout.slot(found), bits))
+        };
+        let find = |field: &str| {
+            let missing =
+                || root.error(format_args!("the program has no standard_metadata.{field}: is it v1model?"));
+            known("standard_metadata", field).ok_or_else(missing)
+        };
+        let (ingress_port, packet_length) = (find("ingress_port")?, find("packet_length")?);
+        let (egress_port, instance_type) = (find("egress_port")?, find("instance_type")?);
+        let egress_spec = find("egress_spec")?;
+        // Some of these are as good as none (`SimpleSwitch::check_queueing_metadata`).
+        let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
+            .iter()
+            .all(|field| known(QUEUEING, field).is_some());
+        let mut optional = |header: &str, field: &str| match known(header, field)
+            .filter(|_| queueing || header != QUEUEING)
+        {
+            Some(place) => Ok((place.slot, place.bits)),
+            None => slots.alloc(root, 1).map(|slot| (slot, 64)),
+        };
+        let (enq_timestamp, enq_timestamp_bits) = optional(QUEUEING, "enq_timestamp")?;
+        let (deq_timedelta, deq_timedelta_bits) = optional(QUEUEING, "deq_timedelta")?;
+        let (enq_qdepth, qdepth_bits) = optional(QUEUEING, "enq_qdepth")?;
+        let mut slot = |header: &str, field: &str| optional(header, field).map(|(slot, _)| slot);
+        Ok(StandardMetadata {
+            ingress_port: ingress_port.slot,
+            packet_length: packet_length.slot,
+            egress_spec: egress_spec.slot,
+            egress_port: egress_port.slot,
+            instance_type: instance_type.slot,
+            ingress_timestamp: slot("intrinsic_metadata", "ingress_global_timestamp")?,
+            egress_timestamp: slot("intrinsic_metadata", "egress_global_timestamp")?,
+            mcast_grp: slot("intrinsic_metadata", "mcast_grp")?,
+            egress_rid: slot("intrinsic_metadata", "egress_rid")?,
+            priority: slot("intrinsic_metadata", "priority")?,
+            parser_error: slot("standard_metadata", "parser_error")?,
+            checksum_error: slot("standard_metadata", "checksum_error")?,
+            enq_timestamp,
+            enq_qdepth,
+            deq_timedelta,
+            deq_qdepth: slot(QUEUEING, "deq_qdepth")?,
+            qid: slot(QUEUEING, "qid")?,
+            enq_timestamp_bits,
+            deq_timedelta_bits,
+            qdepth_bits,
+            port_bits: egress_spec.bits,
+            mcast_grp_bits: known("intrinsic_metadata", "mcast_grp").map_or(0, |place| place.bits),
+        })
+    }
+}

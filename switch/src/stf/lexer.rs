@@ -1,0 +1,279 @@
+//! Words, names and numbers of one line.
+
+use super::error::{Position, PositionedError};
+
+/// A line, read from left to right.
+#[derive(Clone, Debug)]
+pub(super) struct LineLexer<'a> {
+    text: &'a str,
+    line: usize,
+    /// Byte offset of what was not read yet; blanks are skipped.
+    at: usize,
+}
+
+/// A name with its place.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Name {
+    pub text: String,
+    pub place: Position,
+}
+
+/// A number as it was written.
+#[derive(Clone, Debug, PartialEq, Eq)]
+pub(super) struct Number {
+    /// Big-endian, without leading zero bytes.
+    pub value: Vec<u8>,
+    /// As long as `value`: zeros where a digit was `*`. Digits that were not written count.
+    pub mask: Option<Vec<u8>>,
+    pub place: Position,
+}
+
+impl Number {
+    /// As an integer, if it is small and has no `*`.
+    pub fn to_u64(&self) -> Option<u64> {
+        let small = self.value.len() <= 8 && self.mask.is_none();
+        small.then(|| self.value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)))
+    }
+}
+
+impl<'a> LineLexer<'a> {
+    /// Returns a line without its comment.
+    pub fn new(text: &'a str, line: usize) -> LineLexer<'a> {
+        let mut quoted = false;
+        let comment = text.find(|c| {
+            quoted ^= c == '"';
+            c == '#' && !quoted
+        });
+        let text = &text[..comment.unwrap_or(text.len())];
+        let mut line = LineLexer { text: text.trim_end(), line, at: 0 };
+        line.skip_blanks();
+        line
+    }
+
+    fn skip_blanks(&mut self) {
+        self.at += self.rest().len() - self.rest().trim_start().len();
+    }
+
+    fn rest(&self) -> &'a str {
+        &self.text[self.at..]
+    }
+
+    pub fn place(&self) -> Position {
+        Position { line: self.line, column: self.text[..self.at].chars().count() + 1 }
+    }
+
+    pub fn is_done(&self) -> bool {
+        self.rest().is_empty()
+    }
+
+    /// Returns an error at the present position: `message`, with a note if no more text follows there.
+    pub fn fault(&self, message: impl Into<String>) -> PositionedError {
+        let message = message.into();
+        let message = if self.is_done() { format!("the line ends too early: {message}") } else { message };
+        (self.place(), message)
+    }
+
+    pub fn peek(&self) -> Option<char> {
+        self.rest().chars().next()
+    }
+
+    /// Takes a mark such as `(` or `==`, if it comes next.
+    pub fn take(&mut self, mark: &str) -> bool {
+        let found = self.rest().starts_with(mark);
+        if found {
+            self.at += mark.len();
+            self.skip_blanks();
+        }
+        found
+    }
+
+    pub fn expect(&mut self, mark: &str, context: &str) -> Result<(), PositionedError> {
+        if self.take(mark) { Ok(()) } else { Err(self.fault(format!("`{mark}` is missing {context}"))) }
+    }
+
+    pub fn end(&self) -> Result<(), PositionedError> {
+        if self.is_done() {
+            return Ok(());
+        }
+        Err(self.fault(format!("\"{}\" is one too many here; start a new line or remove it", self.rest())))
+    }
+
+    /// Takes everything up to the next blank.
+    pub fn word(&mut self) -> Option<&'a str> {
+        let rest = self.rest();
+        let word = rest.split_whitespace().next()?;
+        self.at += word.len();
+        self.skip_blanks();
+        Some(word)
+    }
+
+    /// Takes a name: identifiers with dots, indices and `$`, or anything in quotes.
+    ///
+    /// # Errors
+    ///
+    /// There is no name here, or it has no closing quote. `what` describes it in the message.
+    pub fn name(&mut self, what: &str) -> Result<Name, PositionedError> {
+        let place = self.place();
+        if let Some(quoted) = self.rest().strip_prefix('"') {
+            let Some(end) = quoted.find('"') else {
+                return Err(self.fault(format!("{what} has no closing quote")));
+            };
+            self.at += end + 2;
+            self.skip_blanks();
+            return Ok(Name { text: quoted[..end].to_owned(), place });
+        }
+        let belongs = |c: char| c.is_ascii_alphanumeric() || matches!(c, '_' | '$' | '.' | '[' | ']' | '-');
+        let end = self.rest().find(|c| !belongs(c)).unwrap_or(self.rest().len());
+        let text = &self.rest()[..end];
+        if !text.starts_with(|c: char| c.is_ascii_alphabetic() || matches!(c, '_' | '$')) {
+            return Err(self.fault(format!("{what} is expected here")));
+        }
+        self.at += end;
+        self.skip_blanks();
+        Ok(Name { text: text.to_owned(), place })
+    }
+
+    /// Returns whether a number comes next.
+    pub fn at_number(&self) -> bool {
+        self.peek().is_some_and(|c| c.is_ascii_digit())
+    }
+
+    /// Takes a number: decimal, `0x` or `0b`, the latter two with `*` for digits that do not matter.
+    ///
+    /// # Errors
+    ///
+    /// There is no number here. `what` describes it in the message.
+    pub fn number(&mut self, what: &str) -> Result<Number, PositionedError> {
+        let place = self.place();
+        let rest = self.rest();
+        let end = rest.find(|c: char| !(c.is_ascii_alphanumeric() || c == '*')).unwrap_or(rest.len());
+        let text = &rest[..end];
+        let lower = text.to_ascii_lowercase();
+        let number = if let Some(digits) = lower.strip_prefix("0x") {
+            positional(digits, 4)
+        } else if let Some(digits) = lower.strip_prefix("0b") {
+            positional(digits, 1)
+        } else {
+            decimal(&lower).map(|value| (value, None))
+        };
+        let Some((value, wild)) = number else {
+            let written = if text.is_empty() { "a number" } else { text };
+            let message = format!("{what} is expected here, like 7, 0x1f or 0b101, not {written:?}");
+            let message = if text.is_empty() {
+                format!("{what} is expected here, like 7, 0x1f or 0b101")
+            } else {
+                message
+            };
+            return Err(self.fault(message));
+        };
+        self.at += end;
+        self.skip_blanks();
+        Ok(Number { value, mask: wild, place })
+    }
+
+    /// Takes a number that fits `T`.
+    ///
+    /// # Errors
+    ///
+    /// There is no number here, or it is too large.
+    pub fn integer<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, PositionedError> {
+        let number = self.number(what)?;
+        let value = number.to_u64().and_then(|value| T::try_from(value).ok());
+        value.ok_or_else(|| (number.place, format!("{what} is too large here")))
+    }
+}
+
+/// Digits of `bits` bits each, `*` for any.
+fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
+    if digits.is_empty() {
+        return None;
+    }
+    let (mut value, mut mask) = (vec![0u8; (digits.len() * bits).div_ceil(8)], Vec::new());
+    mask.resize(value.len(), 0xffu8);
+    for (index, digit) in digits.bytes().rev().enumerate() {
+        let (byte, shift) = (value.len() - 1 - index * bits / 8, index * bits % 8);
+        match digit {
+            b'*' => mask[byte] &= !(((1u8 << bits) - 1) << shift),
+            _ => {
+                let digit = (digit as char).to_digit(1 << bits)?;
+                value[byte] |= (digit as u8) << shift;
+            }
+        }
+    }
+    let wild = digits.contains('*');
+    if !wild {
+        trim(&mut value);
+    }
+    Some((value, wild.then_some(mask)))
+}
+
+/// Returns a decimal number of any length.
+fn decimal(digits: &str) -> Option<Vec<u8>> {
+    if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
+        return None;
+    }
+    let mut value = vec![0u8];
+    for digit in digits.bytes() {
+        let mut carry = u16::from(digit - b'0');
+        for byte in value.iter_mut().rev() {
+            carry += u16::from(*byte) * 10;
+            *byte = carry as u8;
+            carry >>= 8;
+        }
+        if carry > 0 {
+            value.insert(0, carry as u8);
+        }
+    }
+    trim(&mut value);
+    Some(value)
+}
+
+/// Removes leading zero bytes, but leaves one byte.
+fn trim(value: &mut Vec<u8>) {
+    let zeros = value.iter().take_while(|&&byte| byte == 0).count().min(value.len().saturating_sub(1));
+    value.drain(..zeros);
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    fn number(text: &str) -> Number {
+        LineLexer::new(text, 1).number("a value").unwrap()
+    }
+
+    #[test]
+    fn numbers_of_any_base_and_length() {
+        assert_eq!(number("258").value, [1, 2]);
+        assert_eq!(number("0").value, [0]);
+        assert_eq!(number("18446744073709551616").value, [1, 0, 0, 0, 0, 0, 0, 0, 0]);
+        assert_eq!(number("0x00A1b").value, [0x0a, 0x1b]);
+        assert_eq!(number("0b1_").value, [1]);
+        assert_eq!(number("0b101000001").to_u64(), Some(0x141));
+        let wild = number("0x****0101");
+        assert_eq!((wild.value, wild.mask), (vec![0, 0, 1, 1], Some(vec![0, 0, 0xff, 0xff])));
+        let wild = number("0b1*01");
+        assert_eq!((wild.value, wild.mask), (vec![0b1001], Some(vec![0b1111_1011])));
+    }
+
+    #[test]
+    fn names_and_comments() {
+        let mut line = LineLexer::new("  hdr.stack[2].$valid$:0x1 \"a # b\"  # more", 4);
+        assert_eq!(line.name("a key").unwrap().text, "hdr.stack[2].$valid$");
+        assert!(line.take(":") && line.at_number());
+        line.number("a value").unwrap();
+        let quoted = line.name("an action").unwrap();
+        assert_eq!((quoted.text.as_str(), quoted.place), ("a # b", Position { line: 4, column: 28 }));
+        assert_eq!(line.end(), Ok(()));
+    }
+
+    #[test]
+    fn faults_say_where_and_whether_the_line_is_too_short() {
+        let fault = LineLexer::new("  ", 1).number("a port").unwrap_err().1;
+        assert_eq!(fault, "the line ends too early: a port is expected here, like 7, 0x1f or 0b101");
+        let fault = LineLexer::new("12x", 1).number("a port").unwrap_err().1;
+        assert_eq!(fault, "a port is expected here, like 7, 0x1f or 0b101, not \"12x\"");
+        let fault = LineLexer::new("300", 1).integer::<u8>("a priority").unwrap_err();
+        assert_eq!(fault, (Position { line: 1, column: 1 }, "a priority is too large here".to_owned()));
+    }
+}

@@ -1,0 +1,94 @@
+//! One sender half, fed by hand.
+
+use weir_host::custom_record::RecordFields;
+use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
+use weir_host::telemetry::{Hop, Telemetry, TelemetryCounters};
+use weir_host::wire::RecordFormat;
+use weir_units::{Bandwidth, Bytes, Time};
+
+pub struct SenderHarness {
+    pub sender: Box<dyn Sender>,
+    pub checks: TelemetryCounters,
+    pub now: Time,
+    pub concurrency: u16,
+    pub path_id: u16,
+    /// Path of DATA where it differs from that of the records.
+    pub data_path: Option<u16>,
+    pub ecn_echo: bool,
+    pub rtt: Option<Time>,
+    pub format: RecordFormat,
+    seq: u64,
+    snd_nxt: u64,
+}
+
+pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
+    let (tick, record) = (Time::from_ns(1), RecordFields::default());
+    FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record }
+}
+
+/// Returns a record of a port at `gbps`.
+pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
+    Hop { rate: Bandwidth::from_gbps(gbps), timestamp: at, tx_bytes, queue, link: 0, share: None }
+}
+
+impl SenderHarness {
+    pub fn new(scheme: &dyn SchemeConfig, params: &FlowParams) -> SenderHarness {
+        SenderHarness {
+            sender: scheme.sender(params),
+            checks: TelemetryCounters::default(),
+            now: Time::from_ms(1),
+            concurrency: 1,
+            path_id: 0,
+            data_path: None,
+            ecn_echo: false,
+            rtt: Some(Time::from_us(10)),
+            format: RecordFormat::BASE,
+            seq: 0,
+            snd_nxt: 100_000,
+        }
+    }
+
+    /// Returns the ACK of the first packet sent since the last commit.
+    pub fn ack_next_round(&mut self, hops: &[Hop]) -> Decision {
+        self.seq = self.snd_nxt + 1000;
+        self.snd_nxt = self.seq + 100_000;
+        self.ack(hops)
+    }
+
+    /// Lets the sender half's timers expire up to `until`.
+    pub fn run_timers_until(&mut self, until: Time) -> Decision {
+        while let Some(at) = self.sender.decision().timer.filter(|&at| at <= until) {
+            self.now = self.now.max(at);
+            self.sender.on_timer(self.now);
+        }
+        self.now = self.now.max(until);
+        self.sender.decision()
+    }
+
+    /// Gives the sender half another ACK of the same round trip, and returns its decision.
+    ///
+    /// # Panics
+    ///
+    /// The sender returns a decision other than the one that it holds.
+    pub fn ack(&mut self, hops: &[Hop]) -> Decision {
+        self.now += Time::from_us(1);
+        let decision = self.sender.on_ack(
+            &AckEvent {
+                now: self.now,
+                seq: self.seq,
+                acked: Bytes::new(1000),
+                snd_nxt: self.snd_nxt,
+                rtt: self.rtt,
+                ecn_echo: self.ecn_echo,
+                concurrency: self.concurrency,
+                grant: 0,
+                path_id: self.path_id,
+                data_path: self.data_path.unwrap_or(self.path_id),
+                telemetry: &Telemetry::new(hops, self.format),
+            },
+            &mut self.checks,
+        );
+        assert_eq!(decision, self.sender.decision());
+        decision
+    }
+}
