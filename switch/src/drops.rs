@@ -75,6 +75,10 @@ reasons! {
     NoSuchPriority = "no_such_priority",
     /// A multicast group nobody configured, or one without replicas.
     NoReplicas = "no_replicas",
+    /// The program's parser went in a circle: it did more operations than any packet needs (2^20).
+    ParserLoop = "parser_loop",
+    /// A loop in an action of the program did not end: it repeated more operations than any packet needs (2^20).
+    ActionLoop = "action_loop",
     /// The program resubmitted the packet too often.
     ResubmitLimit = "resubmit_limit",
     /// The program recirculated the packet too often.

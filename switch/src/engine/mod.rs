@@ -252,6 +252,7 @@ impl Switch {
         match verdict {
             EgressVerdict::Send => return Some(packet),
             EgressVerdict::Drop => self.drop(call, packet, DropReason::EgressDrop),
+            EgressVerdict::Abort(reason) => self.drop(call, packet, reason),
             EgressVerdict::Recirculate if again.recirculations > MAX_RECIRCULATIONS => {
                 self.drop(call, packet, DropReason::RecirculateLimit);
             }
@@ -310,6 +311,7 @@ impl Switch {
                     continue;
                 }
                 IngressVerdict::Drop => self.queues.drop(call, pool, packet, DropReason::IngressDrop),
+                IngressVerdict::Abort(reason) => self.queues.drop(call, pool, packet, reason),
                 IngressVerdict::Multicast { group, priority } => {
                     let replicas = self.replication.group(group);
                     self.queues.replicate(call, pool, replicas, priority, packet, origin);

@@ -177,7 +177,7 @@ fn run<I: Tracer, E: Tracer>(
                 let verdict = pipeline.ingress_traced(&mut packet, meta.0, &mut fx, at_ingress);
                 seen.push(format!("{verdict:?} {packet:?}"));
                 match verdict {
-                    IngressVerdict::Drop => continue,
+                    IngressVerdict::Drop | IngressVerdict::Abort(_) => continue,
                     IngressVerdict::Resubmit => {
                         waiting.push((packet, false));
                         continue;
@@ -258,7 +258,6 @@ fn both_engines_do_the_same_to_random_packets() {
         assert_eq!(compiled.registers, interpreter.registers, "{}", path.display());
         assert_eq!(compiled.counters, interpreter.counters, "{}", path.display());
         assert_eq!(compiled.failed_assertions, interpreter.failed_assertions);
-        assert_eq!(compiled.jump_budget_overruns, interpreter.jump_budget_overruns);
         for (one, other) in compiled.tables.iter().zip(interpreter.tables.iter()) {
             assert_eq!(one.extras.counters, other.extras.counters, "{}", path.display());
             assert_eq!(one.extras.last_hit, other.extras.last_hit, "{}", path.display());

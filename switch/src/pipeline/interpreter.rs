@@ -3,7 +3,8 @@
 use super::hash::{self, Payload};
 use super::state::State;
 use super::trace::Tracer;
-use crate::program::{MAX_BACKWARD_JUMPS, Opcode, Pc, Program, TableId};
+use crate::drops::DropReason;
+use crate::program::{LOOP_BUDGET, Opcode, Pc, Program, TableId};
 
 /// The context of code, beside the slots.
 pub(super) struct ExecContext<'a, T> {
@@ -29,10 +30,14 @@ pub(super) fn clear_high(value: u64, above: u8) -> u64 {
 impl<T: Tracer> ExecContext<'_, T> {
     /// Runs code from here to its end. The number of slots is a power of two that is known here, so that no operand
     /// needs to be checked.
-    pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) {
+    ///
+    /// # Errors
+    ///
+    /// A loop does not end.
+    pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
         let program = self.program;
         let code = program.code.as_slice();
-        let (mut pc, mut back, mut budget) = (usize::from(start), 0, MAX_BACKWARD_JUMPS);
+        let (mut pc, mut back, mut budget) = (usize::from(start), 0, LOOP_BUDGET);
         macro_rules! s {
             ($slot:expr) => {
                 slots[usize::from($slot) & (N - 1)]
@@ -107,10 +112,9 @@ impl<T: Tracer> ExecContext<'_, T> {
                 Opcode::JumpLt => jump_if!(op, s!(op.a) < s!(op.b)),
                 Opcode::JumpLe => jump_if!(op, s!(op.a) <= s!(op.b)),
                 Opcode::JumpBack => {
-                    budget -= 1;
+                    budget = budget.saturating_sub(u32::from(op.a));
                     if budget == 0 {
-                        self.state.jump_budget_overruns += 1;
-                        return;
+                        return Err(DropReason::ActionLoop);
                     }
                     pc = usize::from(op.d);
                 }
@@ -123,10 +127,10 @@ impl<T: Tracer> ExecContext<'_, T> {
                     }
                 }
                 Opcode::Return => pc = back,
-                Opcode::End => return,
+                Opcode::End => return Ok(()),
                 Opcode::EndIfExit => {
                     if s!(op.a) != 0 {
-                        return;
+                        return Ok(());
                     }
                 }
                 Opcode::RegRead => {

@@ -1,5 +1,6 @@
 //! The input of a run of the pipeline beside the packet, and its output.
 
+use crate::drops::DropReason;
 use crate::packet::{Packet, PacketPool};
 
 /// A packet's intrinsic metadata at the start of ingress, as simple_switch sets it.
@@ -54,6 +55,9 @@ pub enum IngressVerdict {
     },
     /// It runs ingress again, as it came in. The packet is prepared: give it to ingress.
     Resubmit,
+    /// A loop of the program does not end, so the packet is dropped: [`DropReason::ParserLoop`] or
+    /// [`DropReason::ActionLoop`].
+    Abort(DropReason),
 }
 
 /// Egress's decision on a packet.
@@ -65,6 +69,8 @@ pub enum EgressVerdict {
     Drop,
     /// It runs ingress again, as it would have gone out. The packet is prepared: give it to ingress.
     Recirculate,
+    /// A loop of the program does not end, so the packet is dropped: [`DropReason::ActionLoop`].
+    Abort(DropReason),
 }
 
 /// A clone that waits to be sent where its clone session says.

@@ -102,10 +102,6 @@ impl Pipeline {
     pub fn failed_assertions(&self) -> u64 {
         self.state.failed_assertions
     }
-    /// Returns the number of actions that were aborted because they exceeded the budget of jumps.
-    pub fn jump_budget_overruns(&self) -> u64 {
-        self.state.jump_budget_overruns
-    }
 
     /// Parses a packet and runs ingress on it.
     pub fn ingress(
@@ -166,8 +162,10 @@ impl Pipeline {
                     now: meta.now,
                     tracer: &mut *tracer,
                 };
-                frame.ingress(meta.port);
-                self.complete_ingress(packet, meta, fx, tracer)
+                match frame.ingress(meta.port) {
+                    Ok(()) => self.complete_ingress(packet, meta, fx, tracer),
+                    Err(reason) => IngressVerdict::Abort(reason),
+                }
             }
         }
     }
@@ -194,8 +192,12 @@ impl Pipeline {
             clone.phv.slots[usize::from(standard.ingress_port)] = u64::from(meta.port);
             clone.phv.slots[usize::from(flags.drop_port)] = drop_port;
             // BMv2 parses a clone again, for want of a copy of the header vector as it was.
-            PacketContext { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer }
-                .parse_and_verify();
+            let mut frame =
+                PacketContext { program, state: &mut *state, packet: &mut clone, now: meta.now, tracer };
+            if let Err(reason) = frame.parse_and_verify() {
+                fx.pool.put(clone);
+                return IngressVerdict::Abort(reason);
+            }
             let list = slot(packet, flags.clone_list);
             save_fields(program, state, &packet.phv.slots, list);
             restore_fields(program, state, &mut clone.phv.slots, list, instance::INGRESS_CLONE);
@@ -291,8 +293,10 @@ impl Pipeline {
                     now: meta.now,
                     tracer: &mut *tracer,
                 };
-                frame.egress(meta, egress_spec);
-                self.complete_egress(packet, meta, fx, tracer)
+                match frame.egress(meta, egress_spec) {
+                    Ok(()) => self.complete_egress(packet, meta, fx, tracer),
+                    Err(reason) => EgressVerdict::Abort(reason),
+                }
             }
         }
     }
@@ -330,7 +334,9 @@ impl Pipeline {
         if slot(frame.packet, standard.egress_spec) == drop_port {
             return EgressVerdict::Drop;
         }
-        frame.deparse();
+        if let Err(reason) = frame.deparse() {
+            return EgressVerdict::Abort(reason);
+        }
         let PacketContext { state, packet, .. } = frame;
         let list = slot(packet, flags.recirculate);
         if list != 0 {

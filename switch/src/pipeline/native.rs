@@ -20,10 +20,11 @@ use super::state::State;
 use super::{
     EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, NoTrace, attach_vector, recycle_vector, reset_phv,
 };
+use crate::drops::DropReason;
 use crate::packet::{Packet, Phv};
 use crate::program::{
-    CallFrame, CallInput, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, FRAME_OFFSET_SLOT, Helpers, INPUTS,
-    LookupResult, MULTICAST, Native, Program, Slot, UNICAST, VALID_SLOT,
+    ACTION_LOOP, CallFrame, CallInput, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, FRAME_OFFSET_SLOT,
+    Helpers, INPUTS, LookupResult, MULTICAST, Native, PARSER_LOOP, Program, Slot, UNICAST, VALID_SLOT,
 };
 use std::mem::MaybeUninit;
 
@@ -90,6 +91,8 @@ fn finish_ingress(
             NativeResult::Interpret
         }
         DROP => NativeResult::Done(IngressVerdict::Drop),
+        PARSER_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ParserLoop)),
+        ACTION_LOOP => NativeResult::Done(IngressVerdict::Abort(DropReason::ActionLoop)),
         MULTICAST => {
             packet.phv.truncate = u32::MAX;
             NativeResult::Done(IngressVerdict::Multicast { group, priority })
@@ -188,6 +191,10 @@ fn run_egress(
         DROP => {
             release_phv(state, packet);
             Ok(EgressVerdict::Drop)
+        }
+        ACTION_LOOP => {
+            release_phv(state, packet);
+            Ok(EgressVerdict::Abort(DropReason::ActionLoop))
         }
         code => Err(code),
     }
@@ -381,7 +388,6 @@ fn helpers() -> Helpers {
         effects: hash::crc_tables,
         exec_op: exec_op as *const () as usize,
         count_packet: count as *const () as usize,
-        count_runaway: runaway as *const () as usize,
         grow_front: grow as *const () as usize,
     }
 }
@@ -447,11 +453,6 @@ unsafe extern "C" fn count(call: *mut NativeCall, array: u64, index: u64) {
     if let Some(cell) = call.state.counters[array as usize].get_mut(index as usize) {
         cell.count(call.packet.phv.ingress_length);
     }
-}
-
-unsafe extern "C" fn runaway(call: *mut NativeCall) {
-    let call = unsafe { &mut *call };
-    call.state.jump_budget_overruns += 1;
 }
 
 unsafe extern "C" fn grow(call: *mut NativeCall, front: u64, total: u64) -> *mut u8 {

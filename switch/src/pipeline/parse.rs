@@ -7,14 +7,12 @@ use super::interpreter::ExecContext;
 use super::state::State;
 use super::trace::Tracer;
 use super::{EgressMeta, TIMESTAMP_BITS, init_phv, native};
+use crate::drops::DropReason;
 use crate::packet::Packet;
 use crate::program::{
-    Checksum, ComputedSlot, FRAME_OFFSET_SLOT, HeaderId, HeaderMoves, Keyset, MAX_SELECT_WORDS,
+    Checksum, ComputedSlot, FRAME_OFFSET_SLOT, HeaderId, HeaderMoves, Keyset, LOOP_BUDGET, MAX_SELECT_WORDS,
     PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limbs, low_mask,
 };
-
-/// A parser visits at most this many states; then it has timed out.
-const STATE_BUDGET: u32 = 4096;
 
 /// A packet that is parsed, or deparsed.
 pub(super) struct PacketContext<'a, T> {
@@ -27,7 +25,11 @@ pub(super) struct PacketContext<'a, T> {
 
 impl<T: Tracer> PacketContext<'_, T> {
     /// Parses the packet and runs ingress on it.
-    pub fn ingress(&mut self, port: u16) {
+    ///
+    /// # Errors
+    ///
+    /// A loop of the program does not end.
+    pub fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
         let program = self.program;
         let standard = &program.standard;
         let drop_port = u64::from(self.state.drop_port);
@@ -40,16 +42,20 @@ impl<T: Tracer> PacketContext<'_, T> {
             slots[usize::from(standard.ingress_timestamp)] = now & low_mask(TIMESTAMP_BITS);
         }
         self.slots()[usize::from(program.control_slots.drop_port)] = drop_port;
-        let (error, correct) = self.parse_and_verify();
+        let (error, correct) = self.parse_and_verify()?;
         let slots = self.slots();
         slots[usize::from(standard.parser_error)] = u64::from(error);
         slots[usize::from(standard.checksum_error)] = u64::from(!correct);
         let parsed = self.packet.phv.parsed as usize;
-        self.run(program.ingress, parsed);
+        self.run(program.ingress, parsed)
     }
 
     /// Runs egress on the packet.
-    pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) {
+    ///
+    /// # Errors
+    ///
+    /// A loop of the program does not end.
+    pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(self.state.drop_port);
@@ -73,11 +79,11 @@ impl<T: Tracer> PacketContext<'_, T> {
         set(standard.packet_length, length);
         set(flags.drop_port, drop_port);
         set(flags.exit, 0);
-        self.run(program.egress, parsed);
+        self.run(program.egress, parsed)
     }
 
     /// Runs code on the packet. The payload begins at `parsed`.
-    pub fn run(&mut self, code: Pc, parsed: usize) {
+    fn run(&mut self, code: Pc, parsed: usize) -> Result<(), DropReason> {
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
         let mut run = ExecContext {
@@ -93,19 +99,31 @@ impl<T: Tracer> PacketContext<'_, T> {
         };
         let slots = &mut *phv.slots;
         if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[0]]>::try_from(&mut *slots) {
-            run.run(slots, code);
+            run.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[1]]>::try_from(&mut *slots) {
-            run.run(slots, code);
+            run.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[2]]>::try_from(&mut *slots) {
-            run.run(slots, code);
+            run.run(slots, code)
         } else if let Ok(slots) = <&mut [u64; PHV_CAPACITIES[3]]>::try_from(slots) {
-            run.run(slots, code);
+            run.run(slots, code)
+        } else {
+            Ok(())
         }
     }
 
     /// Parses the packet and verifies its checksums: the parser's error, and whether all are right.
-    pub fn parse_and_verify(&mut self) -> (u32, bool) {
-        (self.parse(), self.verify_checksums())
+    ///
+    /// # Errors
+    ///
+    /// The parser does not end.
+    pub fn parse_and_verify(&mut self) -> Result<(u32, bool), DropReason> {
+        Ok((self.parse()?, self.verify_checksums()))
+    }
+
+    /// Runs code without backward jumps: that of expressions and of the parser.
+    fn run_straight(&mut self, code: Pc, parsed: usize) {
+        let ended = self.run(code, parsed);
+        debug_assert_eq!(ended, Ok(()));
     }
 
     #[inline]
@@ -115,17 +133,22 @@ impl<T: Tracer> PacketContext<'_, T> {
 
     fn value(&mut self, condition: ComputedSlot, parsed: usize) -> u64 {
         if let Some(code) = condition.code {
-            self.run(code, parsed);
+            self.run_straight(code, parsed);
         }
         self.slots()[usize::from(condition.slot)]
     }
 
     /// Parses the packet from its first byte; returns the parser's error.
-    pub fn parse(&mut self) -> u32 {
+    ///
+    /// # Errors
+    ///
+    /// The parser does not end.
+    fn parse(&mut self) -> Result<u32, DropReason> {
         let mut at = 0;
         let program = self.program;
         let error = match self.states(&mut at) {
-            Ok(()) => program.parser.errors.no_error,
+            Ok(true) => program.parser.errors.no_error,
+            Ok(false) => return Err(DropReason::ParserLoop),
             Err(error) => {
                 if T::ENABLED {
                     self.tracer.parser_error(program, error, program.parser.errors.name(error));
@@ -134,27 +157,28 @@ impl<T: Tracer> PacketContext<'_, T> {
             }
         };
         self.packet.phv.parsed = at as u32;
-        error
+        Ok(error)
     }
 
-    fn states(&mut self, at: &mut usize) -> Result<(), u32> {
+    /// Goes from state to state. `false`: the budget is spent. The error is the parser's.
+    fn states(&mut self, at: &mut usize) -> Result<bool, u32> {
         let parser = &self.program.parser;
-        let (mut next, mut budget) = (parser.start, STATE_BUDGET);
+        let (mut next, mut budget) = (parser.start, LOOP_BUDGET);
         while let Some(number) = next {
             let state = &parser.states[usize::from(number)];
             if T::ENABLED {
                 self.tracer.parser_state(self.program, &state.name);
             }
-            budget -= 1;
+            budget = budget.saturating_sub(state.cost);
             if budget == 0 {
-                return Err(parser.errors.timeout);
+                return Ok(false);
             }
             for op in &state.ops {
                 self.step(op, at)?;
             }
             next = self.transition(number, *at)?;
         }
-        Ok(())
+        Ok(true)
     }
 
     /// Returns the state that follows this one.
@@ -227,7 +251,7 @@ impl<T: Tracer> PacketContext<'_, T> {
                 }
             }
             ParseOp::Run(code) => {
-                self.run(code, *at);
+                self.run_straight(code, *at);
                 Ok(())
             }
             ParseOp::Verify { condition, error } => match self.value(condition, *at) {
@@ -443,12 +467,16 @@ impl<T: Tracer> PacketContext<'_, T> {
     }
 
     /// Updates checksums, then puts the headers that are valid in front of the payload.
-    pub fn deparse(&mut self) {
+    ///
+    /// # Errors
+    ///
+    /// A loop of the program does not end.
+    pub fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
         self.update_checksums();
         if let Some(code) = program.deparser.code {
-            self.run(code, parsed);
+            self.run(code, parsed)?;
         }
         // The headers at the front that were next to each other in the frame, and still are, stay together.
         let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
@@ -500,6 +528,7 @@ impl<T: Tracer> PacketContext<'_, T> {
             at += len;
         }
         phv.parsed = 0;
+        Ok(())
     }
 }
 

@@ -31,8 +31,6 @@ pub(super) struct State {
     /// The time that the last `Pipeline::set_now` gave, in ticks.
     pub now: u64,
     pub failed_assertions: u64,
-    /// Number of actions that were aborted because they exceeded the budget of jumps.
-    pub jump_budget_overruns: u64,
     /// Memory for this program.
     pub scratch: Box<Scratch>,
 }
@@ -64,7 +62,6 @@ impl State {
             ticks_per_second: TICKS_PER_SECOND,
             now: 0,
             failed_assertions: 0,
-            jump_budget_overruns: 0,
             scratch,
         }
     }

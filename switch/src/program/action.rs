@@ -6,7 +6,7 @@ use super::expr::{BinOp, Bindings, BoolExpr, Expr, HeaderExpr, NumExpr, UnionExp
 use super::header_types::FIRST_FIELD_SLOT;
 use super::json::JsonNode;
 use super::layout::{SlotAllocator, SlotRef};
-use super::op::{Opcode, WideOp, WideOpcode, WideSlot};
+use super::op::{Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
 use super::{ActionId, FieldList, LoadError};
 
 /// Slots that stand for BMv2's packet registers and flags.
@@ -119,9 +119,49 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
         starts.push(self.asm.bind_label());
         for (jump, target) in jumps {
-            self.asm.object.code[jump].d = starts[target];
+            let op = self.asm.object.code[jump];
+            let cost = match op.code {
+                Opcode::JumpBack => {
+                    let cost = self.cost(&self.asm.object.code[usize::from(starts[target])..=jump]);
+                    u16::try_from(cost).unwrap_or(u16::MAX)
+                }
+                _ => op.a,
+            };
+            self.asm.object.code[jump] = Op { d: starts[target], a: cost, ..op };
         }
         Ok(exits)
+    }
+
+    /// Returns the cost of operations, see [`LOOP_BUDGET`](super::LOOP_BUDGET): 1 each, more for those that work on many words.
+    pub fn cost(&self, ops: &[Op]) -> u32 {
+        const WORDS_AT_ONCE: u32 = 8;
+        let layout = self.asm.layout;
+        let words = |op: &Op| match op.code {
+            Opcode::Hash => self.declared.calculations[usize::from(op.a)].words(),
+            Opcode::Push | Opcode::Pop | Opcode::CopyStack => {
+                let stack = &layout.stacks[usize::from(op.a)];
+                u32::from(stack.size) * u32::from(stack.stride)
+            }
+            Opcode::Wide => {
+                let WideOp { kind, d, a, .. } = self.asm.object.wide[usize::from(op.d)];
+                let limbs = u32::from(d.limbs.max(a.limbs));
+                match kind {
+                    WideOpcode::Mul => limbs * limbs,
+                    // Bit by bit.
+                    WideOpcode::Div | WideOpcode::Mod => limbs * 4 * u64::BITS * WORDS_AT_ONCE,
+                    _ => 8 * WORDS_AT_ONCE,
+                }
+            }
+            _ => 0,
+        };
+        ops.iter().map(|op| 1 + words(op) / WORDS_AT_ONCE).fold(0, u32::saturating_add)
+    }
+
+    /// Returns the cost of code that ends by itself, without jumps.
+    pub fn cost_from(&self, start: Pc) -> u32 {
+        let code = &self.asm.object.code[usize::from(start)..];
+        let len = code.iter().position(|op| op.code == Opcode::End).unwrap_or(code.len());
+        self.cost(&code[..len])
     }
 
     fn jump_target(&self, at: &JsonNode, count: usize) -> Result<usize, LoadError> {

@@ -103,6 +103,18 @@ impl Calculation {
         let byte_fields = byte_fields(&inputs);
         Calculation { name, algorithm, inputs, checksum_terms, byte_fields }
     }
+
+    /// Returns the words that it works on, at most.
+    pub fn words(&self) -> u32 {
+        const MAX_PAYLOAD_BYTES: u32 = 1 << 16;
+        const MAX_VARBIT_BYTES: u32 = 1 << 8;
+        let words = |input: &HashInput| match input {
+            HashInput::Field { bits, .. } | HashInput::Const { bits, .. } => bits.div_ceil(u64::BITS),
+            HashInput::Varbit { .. } => MAX_VARBIT_BYTES / 8,
+            HashInput::Payload => MAX_PAYLOAD_BYTES / 8,
+        };
+        self.inputs.iter().map(words).sum()
+    }
 }
 
 fn load_input(at: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Result<(), LoadError> {

@@ -46,9 +46,10 @@ pub(crate) use header_moves::{BitMove, HeaderMoves, MoveWindows, WINDOW_LEN};
 pub(crate) use key_layout::KeyLayout;
 pub(crate) use layout::{FRAME_OFFSET_SLOT, HeaderStack, VALID_SLOT};
 pub(crate) use native::{
-    CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, Helpers, INPUTS,
-    KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, Native, NativeInput as CallInput, NativeTable,
-    ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, UNICAST, row_actions,
+    ACTION_LOOP, CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND,
+    Helpers, INPUTS, KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, Native,
+    NativeInput as CallInput, NativeTable, PARSER_LOOP, ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, UNICAST,
+    row_actions,
 };
 pub(crate) use op::{HeaderInfo, Op, Opcode, Pc, Slot, WideOp, WideOpcode, WideSlot};
 pub(crate) use parser::{Keyset, MAX_SELECT_WORDS, ParseOp, SelectPart, limbs_from_be_bytes};
@@ -156,8 +157,9 @@ pub(crate) enum TracePoint {
     Table(u16),
 }
 
-/// Backward jumps one run of code may make. No program that means to end comes near it.
-pub(crate) const MAX_BACKWARD_JUMPS: u32 = 1 << 20;
+/// Operations that a parser may do for one packet, and that the backward jumps of one run of code may repeat. A loop that
+/// ends stays far below it: a parser that takes one byte in each state parses the longest frame with a quarter of it.
+pub(crate) const LOOP_BUDGET: u32 = 1 << 20;
 
 /// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
 pub(crate) const PHV_CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];

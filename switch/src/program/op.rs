@@ -104,8 +104,8 @@ codes! {
 
     /// go to d
     Jump(Target, None, None),
-    /// go to d, backwards: costs budget, so that every packet comes to an end
-    JumpBack(Target, None, None),
+    /// go to d, backwards: costs a of [`LOOP_BUDGET`](super::LOOP_BUDGET), so that every packet comes to an end
+    JumpBack(Target, Index, None),
     /// go to d if a is 0
     JumpZ(Target, Read, None),
     /// go to d unless a is 0

@@ -32,6 +32,15 @@ pub(crate) struct ParserState {
     pub packed: Option<PackedSelect>,
     /// The next state if no case matches; `None` ends the parser.
     pub default: Option<u16>,
+    /// The operations that it takes, at most: what it costs of [`LOOP_BUDGET`](super::LOOP_BUDGET).
+    pub cost: u32,
+}
+
+impl ParserState {
+    /// Returns the states that may follow it.
+    pub fn successors(&self) -> impl Iterator<Item = u16> + '_ {
+        self.cases.iter().map(|case| case.next).chain([self.default]).flatten()
+    }
 }
 
 /// An operation of a state. An extraction's `length` computes the bits of the header's variable field, if it has one.
@@ -192,7 +201,6 @@ pub(crate) struct ParserErrors {
     pub packet_too_short: u32,
     pub stack_out_of_bounds: u32,
     pub header_too_short: u32,
-    pub timeout: u32,
     pub invalid_argument: u32,
     pub names: Vec<(u32, String)>,
 }
@@ -218,7 +226,6 @@ impl ParserErrors {
             packet_too_short: number("PacketTooShort"),
             stack_out_of_bounds: number("StackOutOfBounds"),
             header_too_short: number("HeaderTooShort"),
-            timeout: number("ParserTimeout"),
             invalid_argument: number("ParserInvalidArgument"),
             names,
         })
@@ -232,6 +239,38 @@ impl ParserErrors {
 pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
+    /// Returns whether states may follow each other in a circle without taking a byte of the packet.
+    pub fn may_circle(&self, layout: &Layout) -> bool {
+        let takes = |op: &ParseOp| match *op {
+            ParseOp::Extract { header, .. } => layout.header_type(header).bytes > 0,
+            // JsonNode the end of the stack is an error.
+            ParseOp::ExtractNext { .. } => true,
+            _ => false,
+        };
+        // States that nothing leads to are removed until there is none; what stays is in a circle, or behind one.
+        let free: Vec<bool> = self.states.iter().map(|state| !state.ops.iter().any(takes)).collect();
+        let next = |state: usize| {
+            let next = self.states[state].successors().map(usize::from);
+            next.filter(|next| free[*next])
+        };
+        let mut left: Vec<usize> = (0..free.len()).filter(|state| free[*state]).collect();
+        let mut incoming = vec![0u32; free.len()];
+        left.iter().flat_map(|state| next(*state)).for_each(|next| incoming[next] += 1);
+        let all = left.len();
+        left.retain(|state| incoming[*state] == 0);
+        let mut removed = 0;
+        while let Some(state) = left.pop() {
+            removed += 1;
+            for next in next(state) {
+                incoming[next] -= 1;
+                if incoming[next] == 0 {
+                    left.push(next);
+                }
+            }
+        }
+        removed < all
+    }
+
     /// Loads the parser.
     pub fn load(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Parser, LoadError> {
         let errors = ParserErrors::load(root)?;
@@ -264,7 +303,8 @@ impl Parser {
             }
             let (cases, default) = selects.cases(state, &key)?;
             let word = PackedSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
-            states.push(ParserState { name: state.name()?, ops, key, cases, packed: word, default });
+            let cost = cost(actions, &ops).saturating_add(cases.len() as u32);
+            states.push(ParserState { name: state.name()?, ops, key, cases, packed: word, default, cost });
         }
         let start = at.get_opt("init_state").map(|start| match selects.states.get(start.str()?) {
             Some(number) => Ok(*number),
@@ -283,6 +323,34 @@ impl Parser {
             errors,
         })
     }
+}
+
+/// Returns the operations of a state's extractions and statements; never 0.
+fn cost(actions: &ActionCompiler, ops: &[ParseOp]) -> u32 {
+    let layout = &actions.declared.layout;
+    let mut cost = 1u32;
+    for op in ops {
+        let fields = match *op {
+            ParseOp::Extract { header, .. } => layout.header_type(header).fields.len(),
+            ParseOp::ExtractNext { stack, block, .. } => {
+                let (_, ty) = layout.stacks[usize::from(stack)].member_blocks[usize::from(block)];
+                layout.types[ty].fields.len()
+            }
+            _ => 0,
+        };
+        let mut of_code = |start: Option<Pc>| {
+            cost = cost.saturating_add(start.map_or(0, |start| actions.cost_from(start)));
+        };
+        if let ParseOp::Run(start) = *op {
+            of_code(Some(start));
+        }
+        op.map_conditions(|condition| {
+            of_code(condition.code);
+            condition
+        });
+        cost = cost.saturating_add(1 + fields as u32);
+    }
+    cost
 }
 
 /// The objects that selects refer to by name.

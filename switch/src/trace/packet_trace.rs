@@ -131,9 +131,14 @@ pub enum Event {
     },
     /// It ends here.
     Dropped(DropReason),
+    /// This many steps were here, and are not kept.
+    LeftOut(u64),
 }
 
-/// Keeps every step of the packets that it watches. Displays as text.
+/// The number of steps that a trace keeps: of a longer one the first and the last. Programs may loop for millions.
+const MAX_EVENTS: usize = 1 << 16;
+
+/// Keeps the steps of the packets that it watches. Displays as text.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTrace {
     events: Vec<Event>,
@@ -152,6 +157,20 @@ impl PacketTrace {
     /// Returns the steps, in order.
     pub fn events(&self) -> &[Event] {
         &self.events
+    }
+
+    fn push(&mut self, event: Event) {
+        const FIRST: usize = MAX_EVENTS / 2;
+        if self.events.len() == MAX_EVENTS {
+            let before = match self.events[FIRST] {
+                Event::LeftOut(steps) => steps,
+                _ => 0,
+            };
+            let middle = FIRST..MAX_EVENTS - FIRST / 2;
+            let steps = before + middle.len() as u64 - u64::from(before > 0);
+            self.events.splice(middle, [Event::LeftOut(steps)]);
+        }
+        self.events.push(event);
     }
 
     fn snapshot(&mut self, packet: &Packet) -> (Vec<u8>, u32) {
@@ -202,19 +221,19 @@ fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
 impl Tracer for PacketTrace {
     fn parser_state(&mut self, _: &Program, state: &str) {
         self.action = None;
-        self.events.push(Event::State(state.to_owned()));
+        self.push(Event::State(state.to_owned()));
     }
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {
         let bytes = self.frame.get(offset..).unwrap_or_default();
         let fields = fields(program, header, &bytes[..len.min(bytes.len())]);
         let header = program.header_name(header).to_owned();
-        self.events.push(Event::Extracted { header, offset, fields });
+        self.push(Event::Extracted { header, offset, fields });
     }
     fn parser_error(&mut self, _: &Program, error: u32, name: &str) {
-        self.events.push(Event::ParserError(format!("{name} ({error})")));
+        self.push(Event::ParserError(format!("{name} ({error})")));
     }
     fn checksum(&mut self, _: &Program, name: &str, correct: bool) {
-        self.events.push(Event::Checksum { name: name.to_owned(), correct });
+        self.push(Event::Checksum { name: name.to_owned(), correct });
     }
     fn table(
         &mut self,
@@ -228,7 +247,7 @@ impl Tracer for PacketTrace {
         let info = program.tables().find(|(id, _)| *id == table).map(|(_, info)| info);
         let called = action.and_then(|action| program.actions().find(|(id, _)| *id == action));
         self.action = action;
-        self.events.push(Event::Table {
+        self.push(Event::Table {
             place: program.places().table(program.table_name(table)).cloned(),
             name: program.table_name(table).to_owned(),
             hidden: info.is_some_and(|info| info.hidden),
@@ -241,21 +260,21 @@ impl Tracer for PacketTrace {
     }
     fn condition(&mut self, program: &Program, name: &str, result: bool) {
         let place = program.places().condition(name).cloned();
-        self.events.push(Event::Condition { name: name.to_owned(), result, place });
+        self.push(Event::Condition { name: name.to_owned(), result, place });
     }
     fn assign(&mut self, program: &Program, field: &str, old: &[u8], new: &[u8]) {
         let place = self.action.and_then(|action| program.places().statement(action, field)).cloned();
         let (field, old, new) = (field.to_owned(), old.to_vec(), new.to_vec());
-        self.events.push(Event::Changed { field, old, new, place });
+        self.push(Event::Changed { field, old, new, place });
     }
     fn log(&mut self, _: &Program, message: &str) {
-        self.events.push(Event::Log(message.to_owned()));
+        self.push(Event::Log(message.to_owned()));
     }
     fn assertion_failed(&mut self, _: &Program, action: &str) {
-        self.events.push(Event::AssertionFailed(action.to_owned()));
+        self.push(Event::AssertionFailed(action.to_owned()));
     }
     fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {
-        self.events.push(Event::Emitted { header: program.header_name(header).to_owned(), len });
+        self.push(Event::Emitted { header: program.header_name(header).to_owned(), len });
     }
 }
 
@@ -283,13 +302,30 @@ impl SwitchTracer for PacketTrace {
             }
             Step::Dropped(reason) => Event::Dropped(reason),
         };
-        self.events.push(event);
+        self.push(event);
     }
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
+
+    #[test]
+    fn a_long_trace_keeps_its_first_and_last_steps() {
+        let (mut trace, steps) = (PacketTrace::new(), 5 * MAX_EVENTS as u64);
+        (0..steps).for_each(|step| trace.push(Event::Log(step.to_string())));
+        assert!(trace.events().len() <= MAX_EVENTS);
+        let mut next = 0;
+        for event in trace.events() {
+            match event {
+                Event::Log(step) => assert_eq!(*step, next.to_string()),
+                Event::LeftOut(steps) => next += steps - 1,
+                other => panic!("{other:?}"),
+            }
+            next += 1;
+        }
+        assert_eq!(next, steps);
+    }
 
     #[test]
     fn fields_are_cut_at_bits() {

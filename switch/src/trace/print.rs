@@ -112,6 +112,7 @@ impl fmt::Display for Event {
                     writeln!(f, "ingress sends it to multicast group {group} with priority {priority}")
                 }
                 IngressVerdict::Resubmit => writeln!(f, "ingress resubmits it"),
+                IngressVerdict::Abort(_) => writeln!(f, "ingress does not end"),
             },
             Event::Cloned(session) => writeln!(f, "a clone goes to session {session}"),
             Event::Queued { port, priority, instance, depth } => {
@@ -127,6 +128,7 @@ impl fmt::Display for Event {
                 EgressVerdict::Send => writeln!(f, "egress sends it"),
                 EgressVerdict::Drop => writeln!(f, "egress drops it"),
                 EgressVerdict::Recirculate => writeln!(f, "egress recirculates it"),
+                EgressVerdict::Abort(_) => writeln!(f, "egress does not end"),
             },
             Event::Emitted { header, len } => writeln!(f, "  emits {header}: {}", count(*len as u32, "byte")),
             Event::Sent { port, bytes, virtual_len } => {
@@ -135,6 +137,7 @@ impl fmt::Display for Event {
                 write_bytes(f, bytes, *virtual_len)
             }
             Event::Dropped(reason) => writeln!(f, "dropped: {}", reason.name()),
+            Event::LeftOut(steps) => writeln!(f, "({steps} steps left out)"),
         }
     }
 }

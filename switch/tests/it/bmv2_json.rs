@@ -8,7 +8,7 @@ use weir_switch::{Packet, Pipeline, Program};
 
 /// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
 /// standard metadata, as p4c makes one for an `inout` parameter of an action.
-fn calling(primitives: Value) -> Value {
+pub fn calling(primitives: Value) -> Value {
     let standard = json!([
         ["ingress_port", 9, false],
         ["egress_spec", 9, false],
@@ -58,7 +58,7 @@ fn pipeline(program: &Value) -> Pipeline {
     Pipeline::new(Program::from_json(&program.to_string()).unwrap(), 1)
 }
 
-const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
+pub const ARRIVAL: IngressMeta = IngressMeta { port: 3, now: 0x1234_5678_9abc };
 
 /// Returns ingress's verdict on a frame `01 02` that arrives at port 3.
 fn verdict(program: &Value) -> IngressVerdict {
@@ -76,15 +76,15 @@ fn extend(program: &mut Value, fields: &[(&str, u32, Option<&str>)]) {
     }
 }
 
-fn assign(to: [&str; 2], from: Value) -> Value {
+pub fn assign(to: [&str; 2], from: Value) -> Value {
     json!({"op": "assign", "parameters": [{"type": "field", "value": to}, from]})
 }
 
-fn field(header: &str, name: &str) -> Value {
+pub fn field(header: &str, name: &str) -> Value {
     json!({"type": "field", "value": [header, name]})
 }
 
-fn number(value: u64) -> Value {
+pub fn number(value: u64) -> Value {
     json!({"type": "hexstr", "value": format!("0x{value:x}")})
 }
 
@@ -93,7 +93,7 @@ fn mark_to_drop(header: &str) -> Value {
 }
 
 /// To session 1, with field list 1.
-fn clone_at_egress() -> Value {
+pub fn clone_at_egress() -> Value {
     json!({"op": "clone_egress_pkt_to_egress", "parameters": [number(1), number(1)]})
 }
 
@@ -101,7 +101,7 @@ fn unicast(port: u16) -> IngressVerdict {
     IngressVerdict::Unicast { port, priority: 0 }
 }
 
-const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
+pub const SPEC: [&str; 2] = ["standard_metadata", "egress_spec"];
 const GROUP: [&str; 2] = ["standard_metadata", "mcast_grp"];
 
 #[test]

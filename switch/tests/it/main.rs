@@ -8,6 +8,7 @@ mod engines;
 mod fuzz;
 mod headers;
 mod loader;
+mod loops;
 mod one_packet;
 mod paths;
 mod tables;

@@ -196,8 +196,6 @@ pub(crate) struct Helpers {
     pub exec_op: usize,
     /// Counts the packet: array, index.
     pub count_packet: usize,
-    /// Counts an action that would not end.
-    pub count_runaway: usize,
     /// Makes room for headers: bytes of those at the front that stay together, bytes of all. Returns the frame, which has
     /// as many bytes as before again.
     pub grow_front: usize,
@@ -216,6 +214,10 @@ pub(crate) const DROP: u64 = 3;
 pub(crate) const MULTICAST: u64 = 5;
 /// The frame is put together.
 pub(crate) const EXIT_SEND: u64 = 4;
+/// The parser does not end.
+pub(crate) const PARSER_LOOP: u64 = 7;
+/// An action does not end.
+pub(crate) const ACTION_LOOP: u64 = 8;
 
 #[cfg(test)]
 mod tests {

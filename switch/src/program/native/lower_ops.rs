@@ -1,14 +1,14 @@
 //! Code for the operations of a program.
 
-use super::abi::{CallFrame, CrcTables, KeyCacheFormat, NativeTable};
+use super::abi::{ACTION_LOOP, CallFrame, CrcTables, KeyCacheFormat, NativeTable};
 use super::emitter::{BYTES, CALL, CELLS, Emitter, readonly};
 use super::slot_storage::{const_base, const_value, needs_helper};
 use super::{ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, Unsupported, row_actions};
-use crate::program::MAX_HASH_BYTES;
 use crate::program::codegen::low_mask;
 use crate::program::layout::VALID_SLOT;
 use crate::program::op::{Op, Opcode, Pc, Slot};
 use crate::program::table::limbs;
+use crate::program::{LOOP_BUDGET, MAX_HASH_BYTES};
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{Block, BlockArg, InstBuilder, Type, Value, types};
 use cranelift_frontend::{FunctionBuilder, Variable};
@@ -20,7 +20,7 @@ pub(super) struct CodeWorklist {
     blocks: HashMap<(Pc, usize), Block>,
     waiting: Vec<(Pc, usize)>,
     runs: Vec<InlineInstance>,
-    /// Backward jumps that are left.
+    /// What is left of the budget for loops.
     budget: Variable,
 }
 
@@ -54,7 +54,7 @@ struct ReturnTarget {
 impl Emitter<'_, '_> {
     /// Writes code that begins here and leads to `end`.
     pub fn emit_code(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
-        let budget = self.iconst(u64::from(crate::program::MAX_BACKWARD_JUMPS));
+        let budget = self.iconst(u64::from(LOOP_BUDGET));
         self.builder.def_var(self.code_worklist.budget, budget);
         let run = self.new_run(InlineInstance { end, back: None });
         let first = self.block_of(start, run);
@@ -65,6 +65,19 @@ impl Emitter<'_, '_> {
             self.emit_straight_line(pc, run)?;
         }
         Ok(())
+    }
+
+    /// Takes a cost from a budget; where that is spent, the packet is done with this code.
+    pub fn spend(&mut self, budget: Variable, cost: u32, code: u64) {
+        let (left, cost) = (self.builder.use_var(budget), self.iconst(u64::from(cost)));
+        let enough = self.compare(IntCC::UnsignedGreaterThan, left, cost);
+        let (on, spent) = (self.builder.create_block(), self.create_cold_block());
+        self.brif(enough, on, spent);
+        self.switch_to(spent);
+        self.emit_return(code);
+        self.switch_to(on);
+        let left = self.builder.ins().isub(left, cost);
+        self.builder.def_var(budget, left);
     }
 
     fn new_run(&mut self, run: InlineInstance) -> usize {
@@ -127,14 +140,9 @@ impl Emitter<'_, '_> {
                 self.jump(to);
             }
             Opcode::JumpBack => {
-                let left = self.builder.use_var(self.code_worklist.budget);
-                let left = self.builder.ins().iadd_imm(left, -1);
-                self.builder.def_var(self.code_worklist.budget, left);
-                let (on, runaway) = (self.block_of(op.d, run), self.create_cold_block());
-                self.brif(left, on, runaway);
-                self.switch_to(runaway);
-                self.call_helper(self.helpers.count_runaway, &[], 0);
-                self.jump(end);
+                let on = self.block_of(op.d, run);
+                self.spend(self.code_worklist.budget, u32::from(op.a), ACTION_LOOP);
+                self.jump(on);
             }
             Opcode::End => self.jump(end),
             Opcode::EndIfExit => {

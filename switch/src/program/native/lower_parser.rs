@@ -2,8 +2,9 @@
 //! is known when the code is written.
 
 use super::Unsupported;
-use super::abi::{CallFrame, MAX_FRAME_ACCESS};
+use super::abi::{CallFrame, MAX_FRAME_ACCESS, PARSER_LOOP};
 use super::emitter::{Emitter, MAX_BLOCKS};
+use crate::program::LOOP_BUDGET;
 use crate::program::codegen::low_mask;
 use crate::program::frame_access::{HeaderExtract, extraction};
 use crate::program::layout::{FRAME_OFFSET_SLOT, VALID_SLOT};
@@ -30,6 +31,8 @@ pub(super) struct ParserEmitter {
     bail: Block,
     /// For each checksum that is verified over the frame: not 0 if it is wrong.
     checksum_error: Vec<Option<Variable>>,
+    /// What is left of the budget for loops, if the parser can spend it.
+    budget: Option<Variable>,
     /// The first bit of each field that the present state has taken from the frame and not changed since.
     unmodified: HashMap<Slot, u32>,
 }
@@ -138,6 +141,7 @@ impl Emitter<'_, '_> {
             accept,
             bail,
             checksum_error: wrong,
+            budget: self.parser_budget(),
             unmodified: HashMap::new(),
         };
         let start = (self.program.parser.start, 0, vec![0; self.program.layout.stacks.len()]);
@@ -150,6 +154,18 @@ impl Emitter<'_, '_> {
         }
         self.switch_to(accept);
         self.verify(&parsing)
+    }
+
+    /// Returns the budget for loops; `None` if no path through the blocks can spend it.
+    fn parser_budget(&mut self) -> Option<Variable> {
+        let parser = &self.program.parser;
+        let costly =
+            parser.states.iter().any(|state| state.cost as usize * MAX_BLOCKS >= LOOP_BUDGET as usize);
+        (costly || parser.may_circle(&self.program.layout)).then(|| {
+            let (budget, all) = (self.builder.declare_var(types::I64), self.iconst(u64::from(LOOP_BUDGET)));
+            self.builder.def_var(budget, all);
+            budget
+        })
     }
 
     fn state_block(&mut self, parsing: &mut ParserEmitter, at: ParsePoint) -> Block {
@@ -174,6 +190,9 @@ impl Emitter<'_, '_> {
             self.jump(parsing.accept);
             return Ok(());
         };
+        if let Some(budget) = parsing.budget {
+            self.spend(budget, state.cost, PARSER_LOOP);
+        }
         parsing.unmodified.clear();
         for op in &state.ops {
             if !self.parse_op(parsing, op, &mut begin, &mut counts)? {

@@ -40,8 +40,9 @@ mod lower_parser;
 mod slot_storage;
 
 pub(crate) use abi::{
-    CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND, Helpers, INPUTS,
-    KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, NativeInput, NativeTable, UNICAST,
+    ACTION_LOOP, CallFrame, CrcTables, DIRECT_KEY_BITS, DROP, EXIT_DEPARSE, EXIT_INTERPRET, EXIT_SEND,
+    Helpers, INPUTS, KeyCacheFormat, LookupResult, MAX_KEY_WORDS, MULTICAST, NativeInput, NativeTable,
+    PARSER_LOOP, UNICAST,
 };
 
 use super::frame_access::FrameAccess;

@@ -29,14 +29,14 @@ pub fn run(pipeline: &mut Pipeline, packet: &mut Packet, fx: &mut SideEffects) -
     const MAX_ROUNDS: usize = 8;
     for _ in 0..MAX_ROUNDS {
         let port = match pipeline.ingress(packet, IngressMeta { port: 3, now: 1000 }, fx) {
-            IngressVerdict::Drop => return None,
+            IngressVerdict::Drop | IngressVerdict::Abort(_) => return None,
             IngressVerdict::Resubmit => continue,
             IngressVerdict::Unicast { port, .. } => port,
             IngressVerdict::Multicast { .. } => 2,
         };
         let meta = EgressMeta { port, now: 0x1234, enq_qdepth: 7, rid: 9, ..EgressMeta::default() };
         match pipeline.egress(packet, meta, fx) {
-            EgressVerdict::Drop => return None,
+            EgressVerdict::Drop | EgressVerdict::Abort(_) => return None,
             EgressVerdict::Send => return Some(packet.to_vec()),
             EgressVerdict::Recirculate => {}
         }
