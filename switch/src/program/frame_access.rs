@@ -5,12 +5,12 @@
 //! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a variable field,
 //! more than [`WINDOW_LEN`] bytes) is left to the interpreter.
 
+use super::access::Access;
 use super::header_moves::{HeaderMoves, MoveWindows, WINDOW_LEN};
 use super::layout::VALID_SLOT;
 use super::link::Linked;
-use super::op::{Op, Opcode, OperandRole, Slot};
-use super::table::limbs;
-use super::{Algorithm, Calculation, Checksum, HashInput, HeaderId, ParseOp, field_usage};
+use super::op::Slot;
+use super::{Algorithm, Calculation, Checksum, HashInput, HeaderId, field_usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
@@ -103,7 +103,8 @@ impl FrameAccess {
             .filter(|(number, checksum)| wire[*number].is_some() && (deparses || !checksum.update))
             .map(|(number, _)| number)
             .collect();
-        let fast = field_usage::header_moves(program, &on_wire);
+        let access = Access::program(program, &on_wire);
+        let fast = field_usage::header_moves(program, &access);
         let base = |index: usize| program.layout.headers[index].first_slot;
         let taken = |number: usize| wire[number].filter(|_| on_wire.contains(&number));
         let emission = |(header, base): &(HeaderId, Slot)| {
@@ -119,7 +120,7 @@ impl FrameAccess {
             })
         };
         let deparser = program.deparser.order.iter().map(emission).collect::<Option<Vec<_>>>();
-        let (_, written) = field_usage::slot_uses(program, &on_wire);
+        let written = access.written;
         let missing = |(index, shape): (usize, &HeaderMoves)| {
             let all = field_loads(&shape.extract, base(index)).filter(|_| shape.keeps_frame_bytes);
             let mut all = all.unwrap_or_default();
@@ -195,24 +196,8 @@ fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
 
 /// Returns whether the parser's own code may write one of these slots.
 fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
-    let simple = |op: &Op| {
-        let writes = |(role, operand): (OperandRole, &mut u16)| {
-            matches!(role, OperandRole::Write | OperandRole::ReadWrite) && slots.contains(operand)
-        };
-        let other = matches!(op.code.roles(), [OperandRole::Target, ..]) || op.code.has_implicit_writes();
-        !other && !op.clone().operands().into_iter().any(writes)
-    };
-    let ops = program.parser.states.iter().flat_map(|state| &state.ops);
-    ops.into_iter().any(|op| match op {
-        ParseOp::Run(code) => {
-            let code = program.code[usize::from(*code)..].iter();
-            !code.take_while(|op| op.code != Opcode::End).all(simple)
-        }
-        ParseOp::Lookahead { slot, width, .. } => {
-            (*slot..*slot + limbs(*width) as u16).any(|slot| slots.contains(&slot))
-        }
-        _ => false,
-    })
+    let Access { written, whole, .. } = Access::parser(program, &[]);
+    written.iter().chain(&whole).any(|slot| slots.contains(slot))
 }
 
 /// Returns the checksum over the frame, if it covers one header without gaps and nothing else looks at its field.

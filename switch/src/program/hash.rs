@@ -98,6 +98,13 @@ impl Calculation {
         Ok(Calculation::new(String::new(), algorithm, inputs))
     }
 
+    /// The checksum of a header, all fields but one, which counts as 0.
+    pub fn load_header(layout: &Layout, (id, target): (super::HeaderId, usize)) -> Calculation {
+        let fields = 0..layout.header_type(id).fields.len();
+        let inputs = fields.filter(|field| *field != target).map(|field| field_input(layout, id, field));
+        Calculation::new(String::new(), Algorithm::Csum16, inputs.collect())
+    }
+
     pub fn new(name: String, algorithm: Algorithm, inputs: Vec<HashInput>) -> Calculation {
         let checksum_terms = if algorithm == Algorithm::Csum16 { checksum_terms(&inputs) } else { None };
         let byte_fields = byte_fields(&inputs);

@@ -2,14 +2,46 @@
 
 use super::LoadError;
 use serde_json::Value;
-use std::fmt;
+use std::fmt::{self, Write};
 
-/// The first phase of loading: text becomes values.
+/// The first phase of loading: text becomes values. As in BMv2, strings may have control characters: p4c writes the line
+/// breaks of literals as they are.
 pub(super) fn parse(text: &str) -> Result<Value, LoadError> {
-    serde_json::from_str(text).map_err(|error| LoadError {
-        path: format!("{}:{}", error.line(), error.column()),
-        message: format!("not JSON: {error}"),
+    let controls = controls(text);
+    let (mut escaped, mut from) = (String::with_capacity(text.len()), 0);
+    for at in &controls {
+        let _ = write!(escaped, "{}\\u{:04x}", &text[from..*at], text.as_bytes()[*at]);
+        from = at + 1;
+    }
+    escaped.push_str(&text[from..]);
+    serde_json::from_str(&escaped).map_err(|error| {
+        let lines = escaped.split_inclusive('\n').take(error.line().saturating_sub(1));
+        let place = lines.map(str::len).sum::<usize>() + error.column();
+        // Before the place, each of these is longer than in the text.
+        let longer = |(index, at): &(usize, &usize)| **at + ESCAPE_BYTES * index < place;
+        let place = place - (ESCAPE_BYTES - 1) * controls.iter().enumerate().take_while(longer).count();
+        let before = text.as_bytes().get(..place).unwrap_or(text.as_bytes());
+        let line = before.iter().filter(|byte| **byte == b'\n').count() + 1;
+        let column = before.iter().rev().take_while(|byte| **byte != b'\n').count();
+        LoadError { path: format!("{line}:{column}"), message: format!("not JSON: {error}") }
     })
+}
+
+/// Bytes of a control character that is written as `\u000a`.
+const ESCAPE_BYTES: usize = 6;
+
+/// Returns the places of control characters in strings.
+fn controls(text: &str) -> Vec<usize> {
+    let (mut places, mut in_string, mut is_escaped) = (Vec::new(), false, false);
+    for (at, byte) in text.bytes().enumerate() {
+        match byte {
+            0..b' ' if in_string => places.push(at),
+            b'"' if !is_escaped => in_string = !in_string,
+            _ => {}
+        }
+        is_escaped = in_string && byte == b'\\' && !is_escaped;
+    }
+    places
 }
 
 /// A value in the JSON and the path to it.
@@ -208,6 +240,19 @@ mod tests {
         assert_eq!((wide.bits(), wide.to_u64(), wide.limbs), (65, None, vec![u64::MAX, 1]));
         assert_eq!(BigInt::parse("-0x0").unwrap(), BigInt::from_u64(0));
         assert_eq!((BigInt::parse("0x"), BigInt::parse("zz"), BigInt::parse("+1")), (None, None, None));
+    }
+
+    #[test]
+    fn strings_may_have_control_characters() {
+        let text = "{\"a\": \"one\ntwo\u{1}\\\"\t\\\\\",\n \"b\": \"\r\"}";
+        assert_eq!(parse(text).unwrap(), serde_json::json!({"a": "one\ntwo\u{1}\"\t\\", "b": "\r"}));
+        // An error behind them is where it is in the text.
+        let place = |text: &str| parse(text).unwrap_err().path;
+        assert_eq!(place("{\"a\": \"one\ntwo\n\", x}"), "3:4");
+        assert_eq!(place("{\"a\": \"one two  \", x}"), "1:20");
+        assert_eq!(place("{\"a\": \"one\n\",\n\"b\":\n}"), "4:1");
+        assert_eq!(place("[\u{1}]"), "1:2");
+        assert_eq!(place(""), "1:0");
     }
 
     #[test]

@@ -115,7 +115,7 @@ impl Linked {
             parser: Parser { states, ..lowered.parser },
             deparser: lowered.deparser,
             checksums: lowered.checksums.into_iter().map(checksum).collect(),
-            calculations: declared.calculations,
+            calculations: declared.calculations.into_iter().chain(lowered.calculations).collect(),
             register_words: declared.registers.iter().map(|array| array.size * limbs(array.bits)).sum(),
             registers: declared.registers,
             counters: declared.counters,
@@ -130,6 +130,17 @@ impl Linked {
             egress,
             address_taken: whole,
         })
+    }
+
+    /// Returns the number in a slot, if it is a constant.
+    pub(crate) fn const_value(&self, slot: Slot) -> Option<u64> {
+        let index = usize::from(slot).checked_sub(self.vars + self.temps)?;
+        self.consts.get(index).copied()
+    }
+
+    /// Returns the base of a header that this slot has, if it is always the same.
+    pub(crate) fn const_base(&self, slot: Slot) -> Option<Slot> {
+        self.const_value(slot).and_then(|base| Slot::try_from(base).ok())
     }
 
     /// Returns the actions that members of an action profile may run: those of its tables.

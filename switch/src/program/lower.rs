@@ -7,17 +7,19 @@ use super::control_flow::ControlFlow;
 use super::declarations::Declared;
 use super::expr::NumExpr;
 use super::json::JsonNode;
-use super::layout::{SlotRef, VALID_SLOT};
+use super::layout::{Layout, SlotRef, VALID_SLOT};
 use super::op::{Opcode, Pc, Slot};
 use super::parser::Parser;
 use super::table::{ActionProfile, Table, TableLoader, limbs};
-use super::{ActionId, Checksum, HeaderId, LoadError, TracePoint};
+use super::{ActionId, Calculation, Checksum, HeaderId, LoadError, TracePoint};
 
 /// A program as code.
 pub(crate) struct Lowered {
     pub object: UnlinkedCode,
     pub parser: Parser,
     pub checksums: Vec<Checksum>,
+    /// Calculations of checksums beside those that are declared.
+    pub calculations: Vec<Calculation>,
     pub deparser: Deparser,
     /// By action, the address of its code.
     pub action_code: Vec<Pc>,
@@ -31,12 +33,12 @@ impl Lowered {
         asm.emit(Opcode::End, 64, 0, 0, 0);
         let mut actions = ActionCompiler::new(declared, &mut asm);
         let parser = Parser::load(root, &mut actions)?;
-        let checksums = load_checksums(root, &mut actions)?;
+        let (checksums, calculations) = load_checksums(root, &mut actions)?;
         let deparser = Deparser::load(root, &mut actions)?;
         let action_code = lower_actions(&mut actions)?;
         let pipelines = Pipelines::load(root, &mut actions)?;
         asm.check_size(root)?;
-        Ok(Lowered { object: asm.object, parser, checksums, deparser, action_code, pipelines })
+        Ok(Lowered { object: asm.object, parser, checksums, calculations, deparser, action_code, pipelines })
     }
 }
 
@@ -145,20 +147,26 @@ impl Deparser {
     }
 }
 
-fn load_checksums(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Vec<Checksum>, LoadError> {
-    let mut checksums = Vec::new();
+/// Loads the checksums, and calculations that only they have.
+fn load_checksums(
+    root: &JsonNode,
+    actions: &mut ActionCompiler,
+) -> Result<(Vec<Checksum>, Vec<Calculation>), LoadError> {
+    let (declared, mut checksums, mut others) = (actions.declared, Vec::new(), Vec::new());
+    let (layout, calculations) = (&declared.layout, &declared.calculations);
     for at in root.list("checksums")? {
-        let kind = at.get("type")?;
-        if kind.str()? != "generic" {
-            return kind.err(format_args!("a checksum of type {} is not supported", kind.value));
-        }
-        let name_at = at.get("calculation")?;
-        let (name, layout) = (name_at.str()?, &actions.declared.layout);
-        let calculations = &actions.declared.calculations;
-        let Some(calculation) = calculations.iter().rposition(|known| known.name == name) else {
-            return name_at.err(format_args!("there is no calculation {}", name_at.value));
+        let (kind, target_at) = (at.get("type")?, at.get("target")?);
+        let calculation = match kind.str()? {
+            "generic" => {
+                let known = |name: &str| calculations.iter().rposition(|known| known.name == name);
+                at.get("calculation")?.find("calculation", known)?
+            }
+            "ipv4" => {
+                others.push(ipv4_checksum(&target_at, layout)?);
+                calculations.len() + others.len() - 1
+            }
+            _ => return kind.err(format_args!("a checksum of type {} is not supported", kind.value)),
         };
-        let target_at = at.get("target")?;
         let target = layout.slot_ref(&target_at)?;
         if target.bits > 64 {
             return target_at.err("a checksum fits 64 bits");
@@ -182,5 +190,19 @@ fn load_checksums(root: &JsonNode, actions: &mut ActionCompiler) -> Result<Vec<C
             update: at.flag("update", true)?,
         });
     }
-    Ok(checksums)
+    Ok((checksums, others))
+}
+
+/// Returns the calculation of a checksum of type `ipv4`, which covers its whole header.
+fn ipv4_checksum(target: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
+    const OFFSET: u32 = 80;
+    const BITS: u32 = 16;
+    let (id, index) = layout.field(target)?;
+    let ty = layout.header_type(id);
+    let field = &ty.fields[index];
+    // BMv2 takes these bytes for the checksum, whatever the target is.
+    if (field.offset, field.bits) != (OFFSET, BITS) || ty.varbit.is_some_and(|varbit| varbit <= index) {
+        return target.err("the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header");
+    }
+    Ok(Calculation::load_header(layout, (id, index)))
 }

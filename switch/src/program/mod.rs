@@ -15,6 +15,7 @@
 //!
 //! A pipeline of the fast engine asks for a sixth: `Native::new` writes machine code.
 
+mod access;
 mod action;
 mod codegen;
 mod control_flow;
@@ -59,6 +60,7 @@ pub(crate) use table::{
 };
 pub use table::{KeyInfo, TableInfo};
 
+use access::Access;
 use declarations::Declared;
 use frame_access::FrameAccess;
 use link::Linked;
@@ -234,7 +236,7 @@ impl Program {
         let declared = Declared::load(&root)?;
         let lowered = Lowered::new(&root, &declared)?;
         let linked = Linked::new(&root, declared, lowered)?;
-        let shapes = field_usage::header_moves(&linked, &[]);
+        let shapes = field_usage::header_moves(&linked, &Access::program(&linked, &[]));
         Ok(Arc::new(Program {
             layout_id: next_layout_id(),
             engine,

@@ -169,17 +169,6 @@ codes! {
     Assert(None, Read, Index),
 }
 
-impl Opcode {
-    /// Returns whether the operation may write slots that its operands do not name.
-    pub fn has_implicit_writes(self) -> bool {
-        use Opcode::*;
-        matches!(
-            self,
-            Wide | ApplyTable | SetValid | SetInvalid | CopyHeader | Push | Pop | CopyStack | StoreAt
-        )
-    }
-}
-
 impl Op {
     /// Returns an operation whose result is cut to this many bits.
     pub fn new(code: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {

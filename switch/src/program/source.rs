@@ -38,7 +38,7 @@ pub(crate) struct SourceMap {
 impl SourceMap {
     /// Reads the places that a BMv2 JSON has.
     pub fn read(json: &str) -> SourceMap {
-        let root: Value = serde_json::from_str(json).unwrap_or_default();
+        let root: Value = super::json::parse(json).unwrap_or_default();
         let mut places = SourceMap::default();
         for pipeline in list(&root["pipelines"]) {
             places.conditions.extend(named(&pipeline["conditionals"]));

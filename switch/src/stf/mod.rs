@@ -56,7 +56,7 @@ use crate::trace::PacketTrace;
 use std::sync::Arc;
 
 /// Runs the test `text` on a new switch with `program`; errors name it `file`. A test that fails is run again
-/// with a trace.
+/// with a trace, which takes the interpreter: frames and values are those of the program's engine.
 ///
 /// # Errors
 ///
@@ -67,9 +67,7 @@ pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome,
     if outcome.passed() {
         return Ok(outcome);
     }
-    let traced = trace(program, text, file)?;
-    // A trace takes the interpreter. If that passes the test, the fast engine is wrong, and its failure stands.
-    Ok(if traced.passed() { TestOutcome { traces: traced.traces, ..outcome } } else { traced })
+    Ok(outcome.explain(trace(program, text, file)?))
 }
 
 /// Runs a test as [`run`] does and keeps the path of every packet.
@@ -95,4 +93,40 @@ fn run_traced<T: run::TestTracer>(
         Ok(runner.finish())
     };
     outcome().map_err(|fault| StfError::new(file, fault))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    /// Runs a packet, explains its failure by the run of another one, as if the engines differed, and returns the report.
+    fn report(packet: &str, traced: &str) -> String {
+        let program = Program::from_json(include_str!("../../tests/programs/reorder.json")).unwrap();
+        let text = |packet: &str| format!("packet 1 {packet}\nexpect 3 05112233 0005 4455 99$");
+        let outcome = run_traced::<NoTrace>(Arc::clone(&program), &text(packet), "x.stf").unwrap();
+        assert!(!outcome.passed() && outcome.traces.is_empty());
+        let outcome = outcome.explain(trace(program, &text(traced), "x.stf").unwrap());
+        assert!(!outcome.passed() && outcome.traces.len() == 1);
+        outcome.to_string()
+    }
+
+    #[test]
+    fn a_failure_has_the_bytes_of_the_engine_that_ran() {
+        let packet = "0005 aa112233 4455 66";
+        let same = report(packet, packet);
+        assert!(same.contains("received 05 11 22 33 00 05 44 55 66"), "{same}");
+        assert!(
+            same.contains("differs at byte 8, in the payload") && !same.contains("interpreter"),
+            "{same}"
+        );
+        let in_header = report("0005 aa112233 4466 99", "0005 aa112233 4466 99");
+        assert!(in_header.contains("differs at byte 7: byte 1 of header third"), "{in_header}");
+        let others = [("0005 aa112233 4455 77", "fails in another way"), ("0005 aa112233 4455 99", "passes")];
+        for (traced, told) in others {
+            let report = report(packet, traced);
+            assert!(report.contains("received 05 11 22 33 00 05 44 55 66"), "{report}");
+            assert!(report.contains("differs at byte 8\n"), "where the interpreter's headers are: {report}");
+            assert!(report.contains("the interpreter") && report.contains(told), "{report}");
+        }
+    }
 }

@@ -79,6 +79,43 @@ impl TestOutcome {
     }
 }
 
+impl TestOutcome {
+    /// Adds what a repetition in the interpreter says about the failures: the headers of frames, and the traces.
+    pub(super) fn explain(mut self, traced: TestOutcome) -> TestOutcome {
+        let mut known = 0;
+        for failure in &mut self.failures {
+            if let Some(same) = traced.failures.iter().find(|it| it.is_same(failure)) {
+                failure.clone_from(same);
+                known += 1;
+            }
+        }
+        if known < self.failures.len().max(traced.failures.len()) {
+            let does = if traced.passed() { "passes this test" } else { "fails in another way" };
+            self.notes.push(format!(
+                "the interpreter, which traces show, {does}: the engines differ, which is an error of Weir"
+            ));
+        }
+        TestOutcome { traces: traced.traces, ..self }
+    }
+}
+
+impl Failure {
+    /// Returns whether the other one is the same, with or without the headers of its frame.
+    fn is_same(&self, other: &Failure) -> bool {
+        use FailureKind::{Differs, Missing, Unexpected, Value};
+        let kinds = match (&self.kind, &other.kind) {
+            (Differs { received, .. }, Differs { received: other, .. })
+            | (Unexpected { received, .. }, Unexpected { received: other, .. }) => {
+                (received.packet_line, &received.bytes) == (other.packet_line, &other.bytes)
+            }
+            (Value(what), Value(other)) => what == other,
+            (Missing { .. }, Missing { .. }) => true,
+            _ => false,
+        };
+        self.line == other.line && kinds
+    }
+}
+
 impl Pattern {
     /// Returns the first byte in which `frame` differs, if any.
     pub(super) fn first_difference(&self, frame: &[u8]) -> Option<usize> {
@@ -191,6 +228,7 @@ impl fmt::Display for Failure {
                     Some((header, byte)) => {
                         writeln!(f, "differs at byte {at}: byte {byte} of header {header}")?;
                     }
+                    None if received.headers.is_empty() => writeln!(f, "differs at byte {at}")?,
                     None => writeln!(f, "differs at byte {at}, in the payload")?,
                 }
                 write_diff(f, expected, &received.bytes)

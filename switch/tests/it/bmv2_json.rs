@@ -4,6 +4,7 @@ use serde_json::{Value, json};
 use weir_switch::pipeline::{
     ActionCall, EgressMeta, EgressVerdict, IngressMeta, IngressVerdict, KeyMatch, SideEffects,
 };
+use weir_switch::program::Engine;
 use weir_switch::{Packet, Pipeline, Program};
 
 /// A program whose ingress runs these primitives on a header `h` of two bytes; action 1 is its egress. `copy` is a second instance of the
@@ -396,4 +397,73 @@ fn a_hash_covers_variable_fields_of_a_tuple() {
         assert_eq!(pipeline.egress(&mut packet, meta, &mut fx), EgressVerdict::Send);
         assert_eq!(packet.bytes(), frame);
     }
+}
+
+#[test]
+fn a_checksum_of_type_ipv4_covers_its_header() {
+    // A header of 16 bytes with up to 8 more, whose checksum is at byte 10. Its last byte tells how many more there are.
+    let fields = json!([
+        ["a", 76, false],
+        ["b", 4, false],
+        ["sum", 16, false],
+        ["c", 24, false],
+        ["more", 8, false],
+        ["options", "*"]
+    ]);
+    let mut program = calling(json!([assign(SPEC, field("standard_metadata", "checksum_error"))]));
+    extend(&mut program, &[("parser_error", 32, None), ("checksum_error", 8, None)]);
+    program["header_types"][1] = json!({"name": "h_t", "id": 1, "fields": fields, "max_length": 24});
+    let checksum = json!({
+        "name": "sum", "id": 0, "target": ["h", "sum"], "type": "ipv4",
+        "if_cond": {"type": "expression", "value": {"op": "!=", "left": field("h", "b"), "right": number(9)}}
+    });
+    program["checksums"] = json!([checksum]);
+    let ahead = json!({"type": "expression", "value": {"op": "*", "left": field("standard_metadata", "mcast_grp"), "right": number(8)}});
+    program["parsers"][0]["parse_states"][0]["parser_ops"] = json!([
+        {"op": "set", "parameters": [{"type": "field", "value": GROUP}, {"type": "lookahead", "value": [120, 8]}]},
+        {"op": "extract_VL", "parameters": [{"type": "regular", "value": "h"}, {"type": "expression", "value": ahead}]},
+        {"op": "set", "parameters": [{"type": "field", "value": GROUP}, number(0)]}
+    ]);
+    let sum = |frame: &[u8]| {
+        let words = frame.chunks(2).map(|pair| u32::from(u16::from_be_bytes([pair[0], pair[1]])));
+        let sum: u32 = words.sum();
+        !((sum & 0xffff) + (sum >> 16)) as u16
+    };
+    for engine in [Engine::Compiled, Engine::Interpreter] {
+        let mut pipeline = Pipeline::new(Program::load(&program.to_string(), engine).unwrap(), 1);
+        for more in [0u8, 4, 8] {
+            let mut frame: Vec<u8> = (1..=16 + more).collect();
+            (frame[10], frame[11], frame[15]) = (0, 0, more);
+            let right = sum(&frame).to_be_bytes();
+            let mut go = |b: u8, found: [u8; 2]| {
+                frame[9] = frame[9] & 0xf0 | b;
+                frame[10..12].copy_from_slice(&found);
+                let (mut packet, mut fx) = (Packet::from_bytes(&frame), SideEffects::default());
+                let verdict = pipeline.ingress(&mut packet, ARRIVAL, &mut fx);
+                pipeline.egress(&mut packet, EgressMeta::default(), &mut fx);
+                (verdict, [packet.bytes()[10], packet.bytes()[11]])
+            };
+            assert_eq!(go(10, right), (unicast(0), right), "{engine:?}, {more} bytes of options");
+            assert_eq!(go(10, [1, 2]), (unicast(1), right), "a wrong one is replaced");
+            assert_eq!(go(9, [1, 2]), (unicast(0), [1, 2]), "the condition does not hold");
+        }
+    }
+    program["checksums"][0]["target"] = json!(["h", "c"]);
+    let error = Program::from_json(&program.to_string()).unwrap_err().to_string();
+    let wanted = "the target of a checksum of type \"ipv4\" must be bytes 10 and 11 of its header";
+    assert_eq!(error, format!("checksums[0].target: {wanted}"));
+}
+
+#[test]
+fn strings_may_have_line_breaks() {
+    let log = json!({"op": "log_msg", "parameters": [
+        {"type": "string", "value": "first\nsecond\t\"third\" \\"}, {"type": "parameters_vector", "value": []}
+    ]});
+    let program = calling(json!([log, assign(SPEC, number(2))])).to_string();
+    let raw = program.replace("\\n", "\n").replace("\\t", "\t");
+    assert_ne!(raw, program);
+    let program = Program::from_json(&raw).unwrap();
+    assert_eq!(program.json(), raw);
+    let mut pipeline = Pipeline::new(program, 1);
+    assert_eq!(ingress(&mut pipeline), unicast(2));
 }

@@ -3,7 +3,7 @@
 use crate::bmv2_json::{ARRIVAL, SPEC, assign, calling, clone_at_egress, field, number};
 use serde_json::{Value, json};
 use weir_switch::drops::DropReason;
-use weir_switch::pipeline::{SideEffects, EgressMeta, EgressVerdict, IngressVerdict};
+use weir_switch::pipeline::{EgressMeta, EgressVerdict, IngressVerdict, SideEffects};
 use weir_switch::program::Engine;
 use weir_switch::{Packet, Pipeline, Program};
 

@@ -6,17 +6,17 @@ use super::abi::{
 };
 use super::emitter::{Emitter, FRAME, readonly};
 use super::lower_deparser::HeaderSets;
-use super::slot_storage::{self, ReachableCode, SlotSet};
+use super::slot_storage::{self, SlotSet};
 use super::{Native, ROW_NEXT_SHIFT, ResumePoint, Unsupported};
+use crate::program::ActionInfo;
+use crate::program::access::{self, Access, ReachableCode};
 use crate::program::codegen::low_mask;
 use crate::program::frame_access::{FrameAccess, HeaderEmit};
 use crate::program::header_moves::WINDOW_LEN;
 use crate::program::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
 use crate::program::link::Linked;
-use crate::program::op::{Opcode, OperandRole, Pc, Slot};
-use crate::program::parser::{ParseOp, SelectPart};
-use crate::program::table::limbs;
-use crate::program::{ActionInfo, FieldList};
+use crate::program::op::{Opcode, Pc, Slot};
+use crate::program::parser::ParseOp;
 use cranelift_codegen::control::ControlPlane;
 use cranelift_codegen::ir::condcodes::IntCC;
 use cranelift_codegen::ir::{
@@ -65,13 +65,19 @@ pub(super) fn compile_program(
     NativeCompiler::new(program, wire, helpers)?.finish()
 }
 
+/// The part of the program that one function is made of.
+struct Stage {
+    reach: ReachableCode,
+    access: Access,
+}
+
 struct NativeCompiler<'a> {
     program: &'a Linked,
     wire: &'a FrameAccess,
     helpers: &'a Helpers,
     isa: OwnedTargetIsa,
-    ingress: ReachableCode,
-    egress: ReachableCode,
+    ingress: Stage,
+    egress: Stage,
     memory: SlotSet,
     /// Slots that code may write before egress, and in egress.
     written: [SlotSet; 2],
@@ -79,6 +85,8 @@ struct NativeCompiler<'a> {
     made: SlotSet,
     /// Bases of headers that are valid if they come from the frame.
     lasting: SlotSet,
+    /// The fields of all field lists.
+    kept: SlotSet,
     /// A packet may go through egress more than once.
     can_reenter: bool,
     /// Bytes of the frame that code may read or write.
@@ -91,19 +99,27 @@ impl<'a> NativeCompiler<'a> {
         wire: &'a FrameAccess,
         helpers: &'a Helpers,
     ) -> Result<NativeCompiler<'a>, Unsupported> {
-        let verify = program.checksums.iter().filter(|checksum| checksum.verify);
-        let parser = slot_storage::parser_code(program);
+        let parser = access::parser_code(program);
         if ReachableCode::new(program, parser.iter().copied())
             .ops(program)
             .any(|op| has_side_effects(op.code))
         {
             return Err(Unsupported);
         }
-        let before =
-            parser.into_iter().chain(verify.filter_map(slot_storage::checksum_code)).chain([program.ingress]);
-        let (ingress, egress) =
-            (ReachableCode::new(program, before), ReachableCode::new(program, [program.egress]));
-        let all = ReachableCode::new(program, ingress.targets.iter().chain(&egress.targets).copied());
+        let on_wire: Vec<usize> =
+            (0..).zip(&wire.verified).filter_map(|(index, wire)| wire.map(|_| index)).collect();
+        let conditions = program.checksums.iter().filter(|checksum| checksum.verify);
+        let conditions = conditions.filter_map(|checksum| checksum.condition?.code);
+        let before = parser.into_iter().chain(conditions).chain([program.ingress]);
+        let mut ingress =
+            Stage { reach: ReachableCode::new(program, before), access: Access::parser(program, &on_wire) };
+        ingress.access.extend(Access::control(program, program.ingress));
+        let egress = Stage {
+            reach: ReachableCode::new(program, [program.egress]),
+            access: Access::control(program, program.egress),
+        };
+        let all =
+            ReachableCode::new(program, ingress.reach.targets.iter().chain(&egress.reach.targets).copied());
         let memory = slot_storage::memory_slots(program, wire, &all);
         let mut flags = settings::builder();
         let mut set = |name, value| flags.set(name, value).map_err(|_| Unsupported);
@@ -112,27 +128,24 @@ impl<'a> NativeCompiler<'a> {
         set("unwind_info", "false")?;
         let isa = isa::lookup_by_name("x86_64").map_err(|_| Unsupported)?;
         let isa = isa.finish(settings::Flags::new(flags)).map_err(|_| Unsupported)?;
-        let mut written = [&ingress, &egress].map(|reach| written_slots(program, reach));
-        for state in &program.parser.states {
-            for op in &state.ops {
-                if let ParseOp::Lookahead { slot, width, .. } = op {
-                    written[0].extend(*slot..*slot + limbs(*width) as u16);
-                }
-            }
-        }
+        let mut written = [&ingress, &egress].map(|Stage { access, .. }| {
+            let mut written_slots = SlotSet::new(program.capacity);
+            written_slots.extend(access.written.iter().chain(&access.whole).copied());
+            written_slots
+        });
         let mut lasting = SlotSet::new(program.capacity);
         let simple = |header: &&Header| !header.metadata && header.union.is_none() && !header.in_stack;
         let simple = program.layout.headers.iter().filter(simple).map(|header| header.first_slot);
         lasting.extend(simple.filter(|base| !memory.contains(base + VALID_SLOT)));
         for base in all.ops(program).filter_map(|op| match op.code {
-            Opcode::SetInvalid => slot_storage::const_base(program, op.a),
+            Opcode::SetInvalid => program.const_base(op.a),
             _ => None,
         }) {
             lasting.remove(base..base + 1);
         }
         let mut made = SlotSet::new(program.capacity);
         for op in all.ops(program).filter(|op| op.code == Opcode::SetValid) {
-            made.extend(slot_storage::const_base(program, op.a));
+            made.extend(program.const_base(op.a));
         }
         for state in &program.parser.states {
             for op in &state.ops {
@@ -157,6 +170,8 @@ impl<'a> NativeCompiler<'a> {
         let flags = &program.control_slots;
         let returns = [flags.clone_session, flags.recirculate].iter().any(|flag| written[1].contains(*flag))
             || written[0].contains(flags.recirculate);
+        let mut kept = SlotSet::new(program.capacity);
+        kept.extend(Access::lists(&program.field_lists).read);
         let touched = Cell::new(0);
         Ok(NativeCompiler {
             program,
@@ -169,6 +184,7 @@ impl<'a> NativeCompiler<'a> {
             written,
             made,
             lasting,
+            kept,
             can_reenter: returns,
             touched,
         })
@@ -203,12 +219,9 @@ impl<'a> NativeCompiler<'a> {
     fn zero_at_egress(&self, slot: Slot) -> bool {
         let program = self.program;
         let is_metadata = program.metadata.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
-        let kept = |list: &FieldList| {
-            list.fields.iter().any(|(field, bits)| (*field..field + limbs(*bits) as u16).contains(&slot))
-        };
         let before = self.written[0].contains(slot) || self.is_set_by_target(slot);
         // Clones keep the fields of a list, and all headers.
-        let lost = is_metadata && !program.field_lists.iter().any(kept);
+        let lost = is_metadata && !self.kept.contains(slot);
         !before && (lost || !self.can_reenter || !self.written[1].contains(slot))
     }
 
@@ -231,17 +244,8 @@ impl<'a> NativeCompiler<'a> {
     fn ingress(&self, carried: &[Slot]) -> Result<IngressCode, Unsupported> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
-        let results = [
-            standard.egress_spec,
-            standard.mcast_grp,
-            standard.priority,
-            standard.instance_type,
-            flags.clone_session,
-            flags.clone_list,
-            flags.digest,
-            flags.resubmit,
-            flags.recirculate,
-        ];
+        let after = Access::after_ingress(program);
+        let results: Vec<Slot> = after.read.into_iter().chain(after.written).collect();
         let memory = self.ingress_memory(carried, &results);
         let places = carried.iter().copied().enumerate();
         let homes = places.filter(|(_, slot)| memory.contains(*slot) && !self.memory.contains(*slot));
@@ -251,17 +255,14 @@ impl<'a> NativeCompiler<'a> {
         let mut g = Emitter::new(
             FunctionBuilder::new(&mut function, &mut context),
             (program, self.wire, self.helpers),
-            (&self.ingress.targets, &memory),
+            (&self.ingress.reach.targets, &memory),
             (readonly(FRAME), &self.touched),
         );
         g.bridged_homes.clone_from(&homes);
-        let mut slots =
-            self.slots(&self.ingress, &[OperandRole::Read, OperandRole::Write, OperandRole::ReadWrite]);
-        slots.extend(carried.iter().copied().chain(results));
-        for list in program.field_lists.iter().chain(&program.learn_lists) {
-            let fields = list.fields.iter();
-            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
-        }
+        let Access { read, written, .. } = &self.ingress.access;
+        let mut slots = self.slots(read.iter().chain(written));
+        slots.extend(carried.iter().chain(&results).copied());
+        slots.extend(Access::lists(program.field_lists.iter().chain(&program.learn_lists)).read);
         for header in program.layout.headers.iter().filter(|header| !header.metadata) {
             slots.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
         }
@@ -331,15 +332,14 @@ impl<'a> NativeCompiler<'a> {
         g.emit_return_verdict(UNICAST, port, priority);
         g.switch_to(bail);
         g.emit_return(EXIT_INTERPRET);
-        g.builder.seal_all_blocks();
-        g.builder.finalize();
+        g.complete()?;
         Ok(IngressCode { code: self.compile(function)?, all, homes })
     }
 
     /// Returns the slots that stay in memory in ingress: those that always do, and of those that the packet carries the ones
     /// that ingress hardly reads. As variables they would take registers where the parser's states meet.
     fn ingress_memory(&self, carried: &[Slot], results: &[Slot]) -> SlotSet {
-        let mut read = self.slots(&self.ingress, &[OperandRole::Read, OperandRole::ReadWrite]);
+        let mut read = self.slots(self.ingress.access.read.iter());
         read.extend(results.iter().copied());
         for header in self.program.layout.headers.iter().filter(|header| !header.metadata) {
             read.remove(header.first_slot + VALID_SLOT..header.first_slot + VALID_SLOT + 1);
@@ -362,11 +362,11 @@ impl<'a> NativeCompiler<'a> {
         let mut g = Emitter::new(
             FunctionBuilder::new(&mut function, &mut context),
             (program, self.wire, self.helpers),
-            (&self.egress.targets, &self.memory),
+            (&self.egress.reach.targets, &self.memory),
             (FRAME, &self.touched),
         );
-        let mut slots =
-            self.slots(&self.egress, &[OperandRole::Read, OperandRole::Write, OperandRole::ReadWrite]);
+        let Access { read, written, logged, .. } = &self.egress.access;
+        let mut slots = self.slots(read.iter().chain(written));
         slots.extend([standard.egress_spec, flags.clone_session, flags.recirculate]);
         for emission in self.wire.deparser.iter().flatten() {
             slots.extend([emission.base + VALID_SLOT, emission.base + FRAME_OFFSET_SLOT]);
@@ -375,11 +375,10 @@ impl<'a> NativeCompiler<'a> {
         }
         // What may be kept for another pass.
         if self.can_reenter {
-            slots.insert(standard.priority);
-            let fields = program.field_lists.iter().flat_map(|list| &list.fields);
-            slots.extend(fields.flat_map(|(slot, bits)| *slot..slot + limbs(*bits) as u16));
+            slots.extend(Access::after_egress(program).read);
+            slots.extend(self.kept.iter());
         }
-        // What the interpreter needs to put the packet together, if this code does not.
+        // What the interpreter needs beside: to put the packet together, if this code does not, and for a trace.
         let mut needed = SlotSet::new(program.capacity);
         let headers = program.layout.headers.iter().zip(&self.wire.headers);
         for (header, extraction) in headers.filter(|(header, _)| !header.metadata) {
@@ -388,11 +387,15 @@ impl<'a> NativeCompiler<'a> {
             let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].slots;
             needed.extend(fields.filter(|slot| !is_lazy || self.wire.written.contains(slot)));
         }
+        let from_frame: HashSet<Slot> =
+            self.wire.unloaded.iter().flatten().map(|use_slot| use_slot.slot).collect();
+        let others = Access::deparser(program, &[]).read;
+        needed.extend(others.iter().chain(logged).copied().filter(|slot| !from_frame.contains(slot)));
         slots.extend(needed.iter());
         let (mut loads, zero) = (Vec::new(), g.iconst(0));
         let is_var = |slot: &Slot| usize::from(*slot) < program.vars;
         let mut carried: Vec<Slot> = self.memory.iter().filter(is_var).collect();
-        let helped = slot_storage::memory_slots(program, self.wire, &self.egress);
+        let helped = slot_storage::memory_slots(program, self.wire, &self.egress.reach);
         let mut in_vector = Vec::new();
         for (place, slot) in carried.iter().enumerate() {
             if slots.contains(*slot) || helped.contains(*slot) {
@@ -452,12 +455,8 @@ impl<'a> NativeCompiler<'a> {
             |emissions: &&Vec<HeaderEmit>| emissions.iter().map(|it| usize::from(it.bytes)).sum::<usize>();
         let own = own.filter(|emissions| bytes(emissions) + WINDOW_LEN <= MAX_FRAME_ACCESS);
         let mut changed = g.variables();
-        let kept = |slot: &Slot| {
-            let list = |list: &FieldList| {
-                list.fields.iter().any(|(field, bits)| (*field..*field + limbs(*bits) as u16).contains(slot))
-            };
-            self.can_reenter && (*slot == standard.priority || program.field_lists.iter().any(list))
-        };
+        let kept =
+            |slot: &Slot| self.can_reenter && (*slot == standard.priority || self.kept.contains(*slot));
         if own.is_some() {
             changed.retain(|slot| self.written[1].contains(*slot) || kept(slot) || given.contains(slot));
         }
@@ -516,8 +515,7 @@ impl<'a> NativeCompiler<'a> {
                 g.emit_return(EXIT_FINISH);
             }
         }
-        g.builder.seal_all_blocks();
-        g.builder.finalize();
+        g.complete()?;
         let used = live_values(&function);
         let is_live = |(slot, value): &(Slot, Value)| used.contains(value) || needed.contains(*slot);
         for (slot, value) in loads.into_iter().filter(is_live) {
@@ -537,50 +535,13 @@ impl<'a> NativeCompiler<'a> {
         })
     }
 
-    /// Returns every slot that code uses in one of these roles, or reads other than by an operand.
-    fn slots(&self, reach: &ReachableCode, roles: &[OperandRole]) -> SlotSet {
-        let mut slots = SlotSet::new(self.program.capacity);
-        for op in reach.ops(self.program) {
-            for (role, operand) in op.clone().operands() {
-                if roles.contains(&role) {
-                    slots.insert(*operand);
-                }
-            }
-            match op.code {
-                Opcode::ApplyTable => {
-                    let plan = &self.program.tables[usize::from(op.a)].key_layout;
-                    slots.extend(plan.parts.iter().map(|part| part.slot));
-                }
-                Opcode::Hash => {
-                    let fields = self.program.calculations[usize::from(op.a)].byte_fields.iter().flatten();
-                    slots.extend(fields.map(|(slot, _)| *slot));
-                }
-                Opcode::SetValid | Opcode::SetInvalid => {
-                    slots.extend(slot_storage::const_base(self.program, op.a).map(|base| base + VALID_SLOT));
-                }
-                _ => {}
-            }
-        }
-        // Arguments come with an entry.
+    /// Returns these slots, but for the arguments of actions: those come with an entry.
+    fn slots<'s>(&self, slots: impl Iterator<Item = &'s Slot>) -> SlotSet {
+        let mut set = SlotSet::new(self.program.capacity);
+        set.extend(slots.copied());
         let arguments = self.program.actions.iter().map(ActionInfo::words).max().unwrap_or(0);
-        slots.remove(self.program.params..self.program.params + arguments as u16);
-        // Keys of the parser's selects.
-        if std::ptr::eq(reach, &self.ingress) {
-            for part in self.program.parser.states.iter().flat_map(|state| &state.key) {
-                if let SelectPart::Slot { slot, bits } = part {
-                    slots.extend(*slot..*slot + limbs(*bits) as u16);
-                }
-            }
-            // Elements of stacks, and the conditions of checksums.
-            for stack in &self.program.layout.stacks {
-                slots.extend(stack.base..stack.base + stack.size * stack.stride);
-                slots.insert(stack.next_index_slot);
-            }
-            let conditions = self.program.checksums.iter().filter_map(|checksum| checksum.condition);
-            slots.extend(conditions.map(|condition| condition.slot));
-            slots.extend(self.program.checksums.iter().filter_map(|checksum| checksum.valid));
-        }
-        slots
+        set.remove(self.program.params..self.program.params + arguments as u16);
+        set
     }
 
     fn compile(&self, function: Function) -> Result<Vec<u8>, Unsupported> {
@@ -609,28 +570,6 @@ fn function() -> Function {
     signature.params.push(AbiParam::new(types::I64));
     signature.returns.push(AbiParam::new(types::I64));
     Function::with_name_signature(UserFuncName::default(), signature)
-}
-
-/// Returns the slots that operations may write.
-fn written_slots(program: &Linked, reach: &ReachableCode) -> SlotSet {
-    let mut written = SlotSet::new(program.capacity);
-    for op in reach.ops(program) {
-        for (role, operand) in op.clone().operands() {
-            if matches!(role, OperandRole::Write | OperandRole::ReadWrite) {
-                written.insert(*operand);
-            }
-        }
-        if matches!(op.code, Opcode::SetValid | Opcode::SetInvalid)
-            && let Some(base) = slot_storage::const_base(program, op.a)
-        {
-            let header = &program.header_ops[usize::from(op.b)];
-            written.extend(base..base + header.slots);
-            let siblings =
-                header.siblings.iter().map(|offset| i32::from(base) + offset + i32::from(VALID_SLOT));
-            written.extend(siblings.filter_map(|slot| Slot::try_from(slot).ok()));
-        }
-    }
-    written
 }
 
 /// Returns the values that decide about something: those of operations with effects, and what they are computed from.

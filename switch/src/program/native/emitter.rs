@@ -1,7 +1,7 @@
 //! Writing code: values, slots, memory and calls.
 
 use super::abi::{CallFrame, Helpers, MAX_FRAME_ACCESS, MAX_KEY_WORDS, NativeInput};
-use super::slot_storage::{SlotSet, const_value};
+use super::slot_storage::SlotSet;
 use super::{Unsupported, lower_ops};
 use crate::program::codegen::low_mask;
 use crate::program::frame_access::{FieldLoad, FrameAccess};
@@ -65,6 +65,8 @@ pub(super) struct Emitter<'a, 'f> {
     vars: HashMap<Slot, Variable>,
     /// Slots that are 0 whenever they are read.
     known_zero: SlotSet,
+    /// Something reads a field that is not live.
+    unknown: bool,
     signatures: HashMap<(usize, usize), SigRef>,
 }
 
@@ -103,8 +105,17 @@ impl<'a, 'f> Emitter<'a, 'f> {
             code_worklist,
             vars: HashMap::new(),
             known_zero: SlotSet::new(program.capacity),
+            unknown: false,
             signatures: HashMap::new(),
         }
+    }
+
+    /// Completes the function. A field that is read but not live would be 0: the interpreter has to run the program.
+    pub fn complete(mut self) -> Result<(), Unsupported> {
+        debug_assert!(!self.unknown, "code reads a field that `Access` does not name");
+        self.builder.seal_all_blocks();
+        self.builder.finalize();
+        if self.unknown { Err(Unsupported) } else { Ok(()) }
     }
 
     pub fn iconst(&mut self, value: u64) -> Value {
@@ -220,7 +231,7 @@ impl Emitter<'_, '_> {
     }
 
     pub fn use_slot(&mut self, slot: Slot) -> Value {
-        if let Some(value) = const_value(self.program, slot) {
+        if let Some(value) = self.program.const_value(slot) {
             return self.iconst(value);
         }
         if self.memory_slots.contains(slot) {
@@ -233,6 +244,7 @@ impl Emitter<'_, '_> {
             Some(variable) => self.builder.use_var(*variable),
             // A temporary: nothing reads it before it is written.
             None => {
+                self.unknown |= usize::from(slot) < self.program.vars;
                 let zero = self.iconst(0);
                 self.declare_slot(slot, zero);
                 zero

@@ -2,7 +2,7 @@
 
 use super::abi::{ACTION_LOOP, CallFrame, CrcTables, KeyCacheFormat, NativeTable};
 use super::emitter::{BYTES, CALL, CELLS, Emitter, readonly};
-use super::slot_storage::{const_base, const_value, needs_helper};
+use super::slot_storage::needs_helper;
 use super::{ROW_ACTION_SHIFT, ROW_NEXT_SHIFT, Unsupported, row_actions};
 use crate::program::codegen::low_mask;
 use crate::program::layout::VALID_SLOT;
@@ -293,7 +293,7 @@ impl Emitter<'_, '_> {
             Opcode::Shl => self.builder.ins().ishl(a, b),
             _ => self.builder.ins().ushr(a, b),
         };
-        if const_value(self.program, op.b).is_some_and(|by| by <= MAX_SHIFT) {
+        if self.program.const_value(op.b).is_some_and(|by| by <= MAX_SHIFT) {
             return shifted;
         }
         let zero = self.iconst(0);
@@ -302,7 +302,7 @@ impl Emitter<'_, '_> {
 
     /// BMv2 clears a header that is added.
     fn set_valid(&mut self, op: &Op) -> Result<(), Unsupported> {
-        let base = const_base(self.program, op.a).ok_or(Unsupported)?;
+        let base = self.program.const_base(op.a).ok_or(Unsupported)?;
         let header = &self.program.header_ops[usize::from(op.b)];
         let valid = self.use_slot(base + VALID_SLOT);
         let (new, next) = (self.builder.create_block(), self.builder.create_block());
@@ -322,7 +322,7 @@ impl Emitter<'_, '_> {
     }
 
     fn set_invalid(&mut self, op: &Op) -> Result<(), Unsupported> {
-        let base = const_base(self.program, op.a).ok_or(Unsupported)?;
+        let base = self.program.const_base(op.a).ok_or(Unsupported)?;
         let bytes = u64::from(self.program.header_ops[usize::from(op.b)].bytes);
         let valid = self.use_slot(base + VALID_SLOT);
         let (old, next) = (self.builder.create_block(), self.builder.create_block());

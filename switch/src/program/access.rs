@@ -1,0 +1,339 @@
+//! What the stages of the pipeline read and write: the one answer from which every question about live slots follows.
+//!
+//! [`field_usage`](super::field_usage) asks which fields the parser has to take from the frame, `native` which slots machine code has to keep and
+//! a packet has to carry from ingress to egress. A new consumer of fields is added here.
+
+use super::hash::{Calculation, HashInput};
+use super::layout::{FRAME_OFFSET_SLOT, Header, VALID_SLOT};
+use super::link::Linked;
+use super::op::{Op, Opcode, OperandRole, Pc, Slot, WideOpcode, WideSlot};
+use super::parser::{ParseOp, SelectPart};
+use super::table::{Table, limbs};
+use super::{Checksum, ComputedSlot, FieldList, row_actions};
+use std::collections::BTreeSet;
+
+/// The slots that a part of a program reads and writes.
+#[derive(Debug, Default)]
+pub(super) struct Access {
+    pub read: BTreeSet<Slot>,
+    pub written: BTreeSet<Slot>,
+    /// Slots of headers and stacks that are read or written as a whole.
+    pub whole: BTreeSet<Slot>,
+    /// Slots of which only a trace shows that they are read: the values of `log_msg`.
+    pub logged: BTreeSet<Slot>,
+}
+
+/// The stages of the pipeline, in the order in which a packet goes through them.
+impl Access {
+    /// The parser, apart from the fields that it extracts, and the checksums that are verified after it. The ones at the
+    /// indices `frame_checksums` do not count.
+    pub fn parser(program: &Linked, frame_checksums: &[usize]) -> Access {
+        let mut access = Access::code(program, &ReachableCode::new(program, parser_code(program)));
+        for state in &program.parser.states {
+            state.key.iter().for_each(|part| access.key_part(program, *part));
+            state.ops.iter().for_each(|op| access.parse_op(program, op));
+        }
+        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.verify) {
+            access.checksum(program, checksum);
+            access.read.insert(checksum.target.slot);
+        }
+        access
+    }
+
+    /// Ingress or egress: the code that begins at its first address.
+    pub fn control(program: &Linked, start: Pc) -> Access {
+        Access::code(program, &ReachableCode::new(program, [start]))
+    }
+
+    /// What follows from ingress, apart from the fields of lists: clones, digests, resubmission, and the choice of the
+    /// port.
+    pub fn after_ingress(program: &Linked) -> Access {
+        let (standard, flags) = (&program.standard, &program.control_slots);
+        let mut access = Access::default();
+        access.read.extend([flags.clone_session, flags.clone_list, flags.digest, flags.resubmit]);
+        access.read.extend([standard.mcast_grp, standard.egress_spec, standard.priority]);
+        access.written.extend([standard.instance_type, flags.recirculate]);
+        access
+    }
+
+    /// What follows from egress, apart from the fields of lists: clones and recirculation.
+    pub fn after_egress(program: &Linked) -> Access {
+        let (standard, flags) = (&program.standard, &program.control_slots);
+        let mut access = Access::default();
+        access.read.extend([flags.clone_session, flags.clone_list, flags.recirculate]);
+        access.read.extend([standard.egress_spec, standard.priority]);
+        access
+    }
+
+    /// The fields of lists: for digests, and what clones and packets that pass again keep.
+    pub fn lists<'a>(lists: impl IntoIterator<Item = &'a FieldList>) -> Access {
+        let mut access = Access::default();
+        for (slot, bits) in lists.into_iter().flat_map(|list| &list.fields) {
+            access.number(*slot, *bits);
+        }
+        access
+    }
+
+    /// The checksums that are updated, and the deparser. The checksums at the indices `frame_checksums` do not count.
+    pub fn deparser(program: &Linked, frame_checksums: &[usize]) -> Access {
+        let mut access = Access::code(program, &ReachableCode::new(program, program.deparser.code));
+        for checksum in checksums(program, frame_checksums).filter(|checksum| checksum.update) {
+            access.checksum(program, checksum);
+            access.written.insert(checksum.target.slot);
+        }
+        access.read.extend(
+            program.deparser.order.iter().flat_map(|(_, base)| [base + VALID_SLOT, base + FRAME_OFFSET_SLOT]),
+        );
+        access
+    }
+
+    /// All stages. The checksums at the indices `frame_checksums` do not count.
+    pub fn program(program: &Linked, frame_checksums: &[usize]) -> Access {
+        let mut access = Access::parser(program, frame_checksums);
+        access.extend(Access::control(program, program.ingress));
+        access.extend(Access::after_ingress(program));
+        access.extend(Access::control(program, program.egress));
+        access.extend(Access::after_egress(program));
+        access.extend(Access::lists(program.field_lists.iter().chain(&program.learn_lists)));
+        access.extend(Access::deparser(program, frame_checksums));
+        access
+    }
+}
+
+/// Parts of stages.
+impl Access {
+    pub fn extend(&mut self, other: Access) {
+        self.read.extend(other.read);
+        self.written.extend(other.written);
+        self.whole.extend(other.whole);
+        self.logged.extend(other.logged);
+    }
+
+    /// All operations of some code, with the tables that it applies.
+    pub fn code(program: &Linked, reach: &ReachableCode) -> Access {
+        let mut access = Access::default();
+        reach.ops(program).for_each(|op| access.op(program, &op));
+        access
+    }
+
+    pub fn op(&mut self, program: &Linked, op: &Op) {
+        for (role, operand) in op.clone().operands() {
+            if matches!(role, OperandRole::Read | OperandRole::ReadWrite) {
+                self.read.insert(*operand);
+            }
+            if matches!(role, OperandRole::Write | OperandRole::ReadWrite) {
+                self.written.insert(*operand);
+            }
+        }
+        match op.code {
+            Opcode::ApplyTable => {
+                let table = &program.tables[usize::from(op.a)];
+                self.read.extend(table.key_layout.parts.iter().map(|part| part.slot));
+                self.table_extras(program, table);
+            }
+            Opcode::Hash => self.calculation(program, &program.calculations[usize::from(op.a)]),
+            Opcode::Log => {
+                let values = program.logs.get(usize::from(op.a)).into_iter().flat_map(|log| &log.values);
+                self.logged.extend(values.flat_map(|value| range(*value)));
+            }
+            Opcode::SetValid | Opcode::SetInvalid => self.header(program, op.a, op.b),
+            Opcode::CopyHeader => {
+                self.header(program, op.a, op.b);
+                self.header(program, op.d, op.b);
+            }
+            Opcode::Push
+            | Opcode::Pop
+            | Opcode::CopyStack
+            | Opcode::StackAt
+            | Opcode::StackLast
+            | Opcode::LoadAt
+            | Opcode::StoreAt => self.stacks(program),
+            Opcode::Wide => self.wide(program, usize::from(op.d)),
+            _ => {}
+        }
+    }
+
+    /// What the application of a table reads and writes beside its key: its action selector and its direct meter.
+    pub fn table_extras(&mut self, program: &Linked, table: &Table) {
+        let profile = table.profile.and_then(|profile| program.profiles.get(usize::from(profile)));
+        profile.and_then(|it| it.selector.as_ref()).iter().for_each(|it| self.calculation(program, it));
+        self.written.extend(table.meter.map(|(_, target)| target.slot));
+    }
+
+    pub fn calculation(&mut self, program: &Linked, calculation: &Calculation) {
+        for input in &calculation.inputs {
+            match input {
+                HashInput::Field { slot, bits, valid } => {
+                    self.number(*slot, *bits);
+                    self.read.extend(*valid);
+                }
+                HashInput::Varbit { slot, valid } => {
+                    let layout = &program.layout;
+                    let block = |header: &Header| {
+                        header.first_slot..header.first_slot + layout.types[header.ty].slots
+                    };
+                    let header = layout.headers.iter().find(|header| block(header).contains(slot));
+                    self.read.extend(header.into_iter().flat_map(block));
+                    self.read.extend(*valid);
+                }
+                HashInput::Const { .. } | HashInput::Payload => {}
+            }
+        }
+    }
+
+    /// Its condition, its header's validity and its input.
+    fn checksum(&mut self, program: &Linked, checksum: &Checksum) {
+        if let Some(ComputedSlot { code, slot }) = checksum.condition {
+            self.extend(Access::code(program, &ReachableCode::new(program, code)));
+            self.read.insert(slot);
+        }
+        self.read.extend(checksum.valid);
+        self.calculation(program, &program.calculations[usize::from(checksum.calculation)]);
+    }
+
+    fn key_part(&mut self, program: &Linked, part: SelectPart) {
+        match part {
+            SelectPart::Slot { slot, bits } => self.number(slot, bits),
+            SelectPart::StackLast { stack, offset, bits } => {
+                let stack = &program.layout.stacks[usize::from(stack)];
+                let field = |element: u16| stack.base + element * stack.stride + offset;
+                (0..stack.size).for_each(|element| self.number(field(element), bits));
+                self.number(program.layout.dummy_block + offset, bits);
+                self.read.insert(stack.next_index_slot);
+            }
+            SelectPart::Lookahead { .. } => {}
+        }
+    }
+
+    fn parse_op(&mut self, program: &Linked, op: &ParseOp) {
+        op.map_conditions(|condition| {
+            self.read.insert(condition.slot);
+            condition
+        });
+        match *op {
+            ParseOp::ExtractNext { stack, .. } => {
+                self.read.insert(program.layout.stacks[usize::from(stack)].next_index_slot);
+            }
+            ParseOp::Lookahead { slot, width, .. } => self.written.extend(slot..slot + limbs(width) as u16),
+            ParseOp::Extract { .. } | ParseOp::Advance(_) | ParseOp::Run(_) | ParseOp::Verify { .. } => {}
+        }
+    }
+
+    fn number(&mut self, slot: Slot, bits: u32) {
+        self.read.extend(slot..slot + limbs(bits) as u16);
+    }
+
+    /// The block of a header whose base is in this slot, and its union.
+    fn header(&mut self, program: &Linked, slot: Slot, index: u16) {
+        let Some(base) = program.const_base(slot) else { return self.stacks(program) };
+        let op = &program.header_ops[usize::from(index)];
+        let siblings = op.siblings.iter().map(|offset| i32::from(base) + offset);
+        self.whole.extend(base..base + op.slots);
+        self.whole
+            .extend(siblings.filter_map(|base| Slot::try_from(base).ok()).map(|base| base + VALID_SLOT));
+        self.read.insert(base + VALID_SLOT);
+    }
+
+    /// The blocks of all stacks: which one, and which of its elements, is only known when a packet is there.
+    fn stacks(&mut self, program: &Linked) {
+        let layout = &program.layout;
+        for stack in &layout.stacks {
+            self.whole
+                .extend((stack.base..stack.base + stack.size * stack.stride).chain([stack.next_index_slot]));
+        }
+        let widest = layout.types.iter().map(|ty| ty.slots);
+        let widest = widest.chain(layout.stacks.iter().map(|stack| stack.stride)).max().unwrap_or(0);
+        self.whole.extend(layout.dummy_block..layout.dummy_block + widest);
+    }
+
+    fn wide(&mut self, program: &Linked, index: usize) {
+        let op = program.wide[index];
+        self.read.extend(range(op.a).chain(range(op.b)));
+        self.written.extend(range(op.d));
+        match op.kind {
+            WideOpcode::LoadAt(_) | WideOpcode::StoreAt(_) => self.stacks(program),
+            WideOpcode::EqHeader(slots) => {
+                for side in [op.a.slot, op.b.slot] {
+                    match program.const_base(side) {
+                        Some(base) => self.whole.extend(base..base + slots),
+                        None => self.stacks(program),
+                    }
+                }
+            }
+            _ => {}
+        }
+    }
+}
+
+fn range(number: WideSlot) -> std::ops::Range<Slot> {
+    number.slot..number.slot + number.limbs
+}
+
+/// Returns the checksums but for those at these indices.
+fn checksums<'a>(program: &'a Linked, but: &'a [usize]) -> impl Iterator<Item = &'a Checksum> {
+    let checksums = program.checksums.iter().enumerate();
+    checksums.filter(move |(index, _)| !but.contains(index)).map(|(_, checksum)| checksum)
+}
+
+/// Returns the code that the parser runs: in its states, and for the lengths and conditions of their operations.
+pub(super) fn parser_code(program: &Linked) -> Vec<Pc> {
+    let mut starts = Vec::new();
+    for op in program.parser.states.iter().flat_map(|state| &state.ops) {
+        if let ParseOp::Run(code) = op {
+            starts.push(*code);
+        }
+        op.map_conditions(|condition: ComputedSlot| {
+            starts.extend(condition.code);
+            condition
+        });
+    }
+    starts
+}
+
+/// The addresses that code beginning at one of these can reach, and those that are jumped to.
+pub(super) struct ReachableCode {
+    pub code: BTreeSet<Pc>,
+    pub targets: BTreeSet<Pc>,
+}
+
+impl ReachableCode {
+    pub fn new(program: &Linked, starts: impl IntoIterator<Item = Pc>) -> ReachableCode {
+        let mut waiting: Vec<Pc> = starts.into_iter().collect();
+        let (mut code, mut targets) = (BTreeSet::new(), BTreeSet::new());
+        targets.extend(&waiting);
+        while let Some(mut pc) = waiting.pop() {
+            while code.insert(pc) {
+                let Some(op) = program.code.get(usize::from(pc)) else { break };
+                let mut go = |target: Pc| {
+                    targets.insert(target);
+                    waiting.push(target);
+                };
+                match op.code {
+                    Opcode::Return | Opcode::End => break,
+                    Opcode::ApplyTable => {
+                        let table = &program.tables[usize::from(op.a)];
+                        let successors = &table.successors;
+                        let next = successors.actions.iter().chain(&successors.hit).chain(&successors.miss);
+                        next.chain([&successors.base]).copied().for_each(&mut go);
+                        let actions = row_actions(program, table);
+                        let code = actions.iter().filter_map(|it| program.action_code.get(usize::from(it.0)));
+                        code.copied().for_each(&mut go);
+                        break;
+                    }
+                    Opcode::Jump | Opcode::JumpBack => {
+                        go(op.d);
+                        break;
+                    }
+                    _ if matches!(op.code.roles(), [OperandRole::Target, ..]) => go(op.d),
+                    _ => {}
+                }
+                pc += 1;
+            }
+        }
+        ReachableCode { code, targets }
+    }
+
+    pub fn ops<'a>(&'a self, program: &'a Linked) -> impl Iterator<Item = Op> + 'a {
+        self.code.iter().filter_map(|pc| program.code.get(usize::from(*pc))).copied()
+    }
+}
