@@ -6,13 +6,14 @@ use pyo3::prelude::*;
 use pyo3::pybacked::PyBackedBytes;
 use pyo3::types::PyDict;
 use std::cell::RefCell;
-use std::fs;
+use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread;
 use std::time::Duration;
 use weir_experiment::Backend;
 use weir_experiment::backend::Error;
+use weir_report::files::create;
 use weir_report::names::is_run_file;
 use weir_report::sweep::engine::{Engine, PendingRun, TaskResult};
 use weir_report::sweep::pool::{Pool, RunResult, cores};
@@ -129,7 +130,7 @@ pub fn keep(py: Python<'_>, dir: PathBuf, files: Vec<(String, PyBackedBytes)>) -
         files
             .iter()
             .filter(|(name, _)| is_run_file(name))
-            .try_for_each(|(name, content)| fs::write(draft.join(name), content))
+            .try_for_each(|(name, content)| create(&draft.join(name))?.write_all(content))
     };
     RunDir::at(&dir).and_then(RunDir::open).and_then(|run| run.finish(write)).map_err(failed)?;
     Ok(())

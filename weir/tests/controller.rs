@@ -36,6 +36,10 @@ const RUNS: &[harness::Test] = &[
         "a_fabric_comes_up_without_mininet_and_leaves_nothing",
         up::a_fabric_comes_up_without_mininet_and_leaves_nothing,
     ),
+    ("a_fabric_leaves_namespaces_of_others_alone", up::a_fabric_leaves_namespaces_of_others_alone),
+    ("two_fabrics_do_not_share_a_namespace", up::two_fabrics_do_not_share_a_namespace),
+    ("a_second_fabric_does_not_write_into_the_first", up::a_second_fabric_does_not_write_into_the_first),
+    ("a_damaged_state_is_removed_and_told", up::a_damaged_state_is_removed_and_told),
     (
         "no_packet_is_lost_to_faults_of_the_control_plane",
         faults::no_packet_is_lost_to_faults_of_the_control_plane,

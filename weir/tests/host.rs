@@ -1,7 +1,7 @@
 //! `weir host`: what it refuses, and that an interrupt keeps its results. The latter needs root.
 
 use assert_cmd::Command;
-use std::os::unix::fs::PermissionsExt;
+use std::os::unix::fs::{FileTypeExt, PermissionsExt, symlink};
 use std::process::{Command as Plain, ExitCode, Stdio};
 use std::thread::sleep;
 use std::time::Duration;
@@ -26,6 +26,7 @@ const RUNS: &[harness::Test] = &[
         "results_on_a_full_disk_are_printed_and_leave_no_draft",
         results_on_a_full_disk_are_printed_and_leave_no_draft,
     ),
+    ("results_reach_devices_and_pipes_and_links", results_reach_devices_and_pipes_and_links),
     ("a_running_agent_has_no_privileges", a_running_agent_has_no_privileges),
     (
         "a_switch_attaches_an_interface_again_without_other_privileges",
@@ -112,6 +113,48 @@ fn results_on_a_full_disk_are_printed_and_leave_no_draft() {
     assert!(printed.contains("0 frames out, 0 in, 1"), "{printed}");
     assert_eq!(fs::read_to_string(&out).expect("it is kept"), "of an earlier run");
     assert_eq!(fs::read_dir(dir.path()).expect("readable").count(), 1, "no draft is left");
+}
+
+/// The process is confined to the folder of its results when it writes them.
+fn results_reach_devices_and_pipes_and_links() {
+    let (dir, other) = (tempfile::tempdir().expect("a directory"), tempfile::tempdir().expect("a directory"));
+    let at = |name: &str| dir.path().join(name);
+    let made = Plain::new("mknod").arg(at("null")).args(["c", "1", "3"]).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    let made = Plain::new("mkfifo").arg(at("pipe")).status();
+    assert!(made.is_ok_and(|status| status.success()));
+    fs::write(other.path().join("real"), "of an earlier run").expect("written");
+    symlink(other.path().join("real"), at("link.csv")).expect("made");
+    symlink(other.path().join("nothing"), at("dangling")).expect("made");
+    let reader = std::thread::spawn({
+        let pipe = at("pipe");
+        move || fs::read_to_string(pipe).expect("text")
+    });
+    let recv = |more: &str| {
+        let recv = format!("cd {} && exec weir host recv --iface lo --for 50ms {more}", dir.path().display());
+        unshared(&format!("sh -c '{recv}'")).output().expect("unshare is there")
+    };
+    for arguments in ["--out null", "--out null --format csv", "--out pipe", "--out link.csv --format csv"] {
+        let done = recv(arguments);
+        assert!(done.status.success(), "{arguments}: {}", String::from_utf8_lossy(&done.stderr));
+    }
+    assert!(reader.join().expect("it was written to").contains("\"ended\":\"deadline\""));
+    let kind = |name: &str| fs::symlink_metadata(at(name)).expect("it stays").file_type();
+    assert!(kind("null").is_char_device() && kind("pipe").is_fifo() && kind("link.csv").is_symlink());
+    assert!(fs::read_to_string(other.path().join("real")).expect("text").starts_with("flow,peer,"));
+    assert!(other.path().join("link-series.csv").exists(), "beside the file, where it may write");
+    assert_eq!(
+        fs::read_dir(dir.path()).expect("readable").count(),
+        4,
+        "no draft, and nothing beside a device"
+    );
+
+    let refused = recv("--out dangling");
+    let told = String::from_utf8_lossy(&refused.stderr);
+    assert!(
+        refused.status.code() == Some(2) && told.contains("--out dangling: this is a symbolic link"),
+        "{told}"
+    );
 }
 
 fn a_running_agent_has_no_privileges() {

@@ -4,10 +4,9 @@ use super::lock::{DirLock, Holder, LOCK, LockError};
 use super::manifest;
 use super::names::{SUMMARY, file_name, is_run_file};
 use crate::files::{parent_dir, sync_dir};
-use std::{
-    fs, io,
-    path::{Path, PathBuf},
-};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+use std::{fs, io};
 use weir_experiment::backend::Error;
 
 /// A reason why there is no run directory.
@@ -37,6 +36,18 @@ pub enum DirError {
         /// As asked for.
         dir: PathBuf,
     },
+    /// It would be made where a link leads that leads nowhere.
+    #[error("--out {}: this is a symbolic link to a directory that does not exist; make that, or name another", .dir.display())]
+    Dangling {
+        /// As asked for.
+        dir: PathBuf,
+    },
+    /// Somebody else has made the partial directory, and could put links or other files into it while the run goes.
+    #[error("{}: this belongs to another user or is a symbolic link; remove it, or name another --out", .partial.display())]
+    Strange {
+        /// The partial directory.
+        partial: PathBuf,
+    },
     /// The file system said no.
     #[error("{}: {source}", .path.display())]
     Io {
@@ -51,9 +62,11 @@ impl From<DirError> for Error {
     fn from(error: DirError) -> Error {
         match error {
             DirError::Io { .. } => Error::work(error),
-            DirError::ForeignFile { .. } | DirError::NotADirectory { .. } | DirError::InUse { .. } => {
-                Error::input(error)
-            }
+            DirError::ForeignFile { .. }
+            | DirError::NotADirectory { .. }
+            | DirError::InUse { .. }
+            | DirError::Dangling { .. }
+            | DirError::Strange { .. } => Error::input(error),
         }
     }
 }
@@ -91,15 +104,23 @@ impl RunDir {
         RunDir { target: Target::FirstFree { parent: parent.to_owned(), stem } }
     }
 
-    /// Selects exactly `dir`, which must be new, empty or the directory of an earlier run.
+    /// Selects exactly `dir`, or the directory to which it is a link, which must be new, empty or the directory of an
+    /// earlier run.
     ///
     /// # Errors
     ///
-    /// `dir` or its partial directory holds other files, is no directory, or cannot be read.
+    /// `dir` or its partial directory holds other files, is no directory, or cannot be read, or the partial directory is
+    /// somebody else's.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
         check(dir, false)?;
-        check(&partial_of(dir), true)?;
-        Ok(RunDir { target: Target::Exactly(dir.to_owned()) })
+        // The run takes the place of the directory, not that of a link to it.
+        let dir = if dir.is_symlink() { dir.canonicalize().map_err(at(dir))? } else { dir.to_owned() };
+        let partial = partial_of(&dir);
+        if !is_trusted(&partial).map_err(at(&partial))? {
+            return Err(DirError::Strange { partial });
+        }
+        check(&partial, true)?;
+        Ok(RunDir { target: Target::Exactly(dir) })
     }
 
     /// Claims the name: creates `<dir>.partial`, and locks it until the run has ended.
@@ -121,12 +142,25 @@ impl RunDir {
     }
 }
 
+/// Returns whether nobody but this user, and the owner of the directory around it, has made a directory.
+fn is_trusted(dir: &Path) -> io::Result<bool> {
+    let there = match fs::symlink_metadata(dir) {
+        Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
+        there => there?,
+    };
+    let owners = [rustix::process::geteuid().as_raw(), fs::metadata(parent_dir(dir))?.uid()];
+    Ok(!there.is_symlink() && owners.contains(&there.uid()))
+}
+
 /// Locks `within`; an error names `dir`.
 ///
 /// # Errors
 ///
-/// Another process has the lock, or the lock's file cannot be written.
+/// Another process has the lock, the lock's file cannot be written, or `within` is a link to nothing.
 pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
+    if is_dangling(within) {
+        return Err(DirError::Dangling { dir: within.to_owned() });
+    }
     DirLock::take(within).map_err(|error| match error {
         LockError::Held(holder) => DirError::InUse { dir: dir.to_owned(), holder },
         LockError::Io(error) => at(within)(error),
@@ -179,8 +213,8 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
             Err(DirError::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
-        // Dropped otherwise, which gives the partial name back.
-        if !open.dir.exists() {
+        // Dropped otherwise, which gives the partial name back. A link to nothing has the name, too.
+        if fs::symlink_metadata(&open.dir).is_err() {
             return Ok(open);
         }
     }
@@ -313,14 +347,19 @@ fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
     }
 }
 
+fn is_dangling(dir: &Path) -> bool {
+    dir.is_symlink() && !dir.exists()
+}
+
 /// Returns the names of the entries of `dir`; none if it does not exist.
 ///
 /// # Errors
 ///
-/// `dir` is not a directory, or cannot be read.
+/// `dir` is not a directory, is a link to nothing, or cannot be read.
 pub fn names(dir: &Path) -> Result<Vec<String>, DirError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,
+        Err(_) if is_dangling(dir) => return Err(DirError::Dangling { dir: dir.to_owned() }),
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(Vec::new()),
         Err(error) if error.kind() == io::ErrorKind::NotADirectory => {
             return Err(DirError::NotADirectory { dir: dir.to_owned() });
@@ -403,6 +442,46 @@ mod tests {
         let refused = RunDir::at(&out).unwrap_err().to_string();
         assert!(refused.contains("thesis.tex") && refused.contains("new directory"), "{refused}");
         assert!(matches!(RunDir::at(&out.join("thesis.tex")), Err(DirError::NotADirectory { .. })));
+    }
+
+    #[test]
+    fn a_link_leads_to_the_run_and_one_to_nothing_is_refused() {
+        use std::os::unix::fs::symlink;
+        let root = tempfile::tempdir().unwrap();
+        let at = |name: &str| root.path().join(name);
+        symlink("out", at("link")).unwrap();
+        assert!(matches!(RunDir::at(&at("link")), Err(DirError::Dangling { dir }) if dir == at("link")));
+        assert!(matches!(lock(&at("link"), &at("link")), Err(DirError::Dangling { .. })));
+        fs::create_dir(at("out")).unwrap();
+        for _ in 0..2 {
+            assert_eq!(write(RunDir::at(&at("link")).unwrap()).unwrap(), at("out").canonicalize().unwrap());
+        }
+        assert!(at("link").is_symlink());
+        assert_eq!(entries(root.path()), ["link", "out"]);
+
+        symlink("nothing", at("x-1")).unwrap();
+        assert_eq!(write(RunDir::numbered_in(root.path(), "x", 1)).unwrap(), at("x-1-2"));
+    }
+
+    #[test]
+    fn a_partial_directory_that_somebody_else_has_made_is_refused() {
+        use std::os::unix::fs::{chown, symlink};
+        let root = tempfile::tempdir().unwrap();
+        let (out, partial) = (root.path().join("out"), root.path().join("out.partial"));
+        let refused = || matches!(RunDir::at(&out), Err(DirError::Strange { partial: it }) if it == partial);
+        fs::create_dir(root.path().join("victim")).unwrap();
+        fs::write(root.path().join("victim").join(SUMMARY), "{}").unwrap();
+        symlink("victim", &partial).unwrap();
+        assert!(refused());
+        fs::remove_file(&partial).unwrap();
+        fs::create_dir(&partial).unwrap();
+        if chown(&partial, Some(65_534), None).is_ok() {
+            assert!(refused());
+            // Who owns the directory around it can do anything there.
+            chown(root.path(), Some(65_534), None).unwrap();
+        }
+        write(RunDir::at(&out).unwrap()).unwrap();
+        assert_eq!(entries(&root.path().join("victim")), [SUMMARY]);
     }
 
     #[test]

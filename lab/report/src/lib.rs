@@ -44,8 +44,9 @@ use chart::Size;
 use figures::{Layout, Section};
 use serde::Serialize;
 use std::collections::BTreeMap;
+use std::io::{self, Write};
 use std::net::Ipv4Addr;
-use std::{fs, io, path::Path};
+use std::path::Path;
 use weir_experiment::backend::FabricReport;
 use weir_experiment::results::Results;
 
@@ -104,15 +105,15 @@ impl RunDescription {
 ///
 /// The system's error for a file.
 pub fn write(dir: &Path, run: &RunDescription, results: &Results) -> io::Result<()> {
-    fs::write(dir.join("run.yaml"), run.file())?;
-    fs::write(dir.join(names::SUMMARY), pretty(&results.summary)?)?;
+    put(dir, "run.yaml", &run.file())?;
+    put(dir, names::SUMMARY, &pretty(&results.summary)?)?;
     tables::write(dir, run.tables, &run.addresses, results)?;
     let sections = run.sections(results);
     for figure in sections.iter().flat_map(|section| &section.figures) {
         let size = if figure.layout == Layout::Full { Size::Wide } else { Size::Narrow };
-        fs::write(dir.join(format!("{}.svg", figure.file)), figure.picture.svg_file(size))?;
+        put(dir, &format!("{}.svg", figure.file), &figure.picture.svg_file(size))?;
     }
-    fs::write(dir.join("report.html"), page::page(run, results, &sections))
+    put(dir, "report.html", &page::page(run, results, &sections))
 }
 
 /// Writes the facts about a fabric of real interfaces beside the rest.
@@ -121,7 +122,12 @@ pub fn write(dir: &Path, run: &RunDescription, results: &Results) -> io::Result<
 ///
 /// If the file cannot be written.
 pub fn write_fabric(dir: &Path, fabric: &FabricReport) -> io::Result<()> {
-    fs::write(dir.join(names::FABRIC), pretty(&fabric.facts)?)
+    put(dir, names::FABRIC, &pretty(&fabric.facts)?)
+}
+
+/// Writes a file of a directory that has its name only once all of them are there.
+fn put(dir: &Path, name: &str, text: &str) -> io::Result<()> {
+    files::create(&dir.join(name))?.write_all(text.as_bytes())
 }
 
 /// Returns a value as JSON for people.
@@ -135,6 +141,7 @@ fn pretty(value: &impl Serialize) -> io::Result<String> {
 mod tests {
     use super::*;
     use std::collections::BTreeSet;
+    use std::fs;
 
     fn written(results: &Results, tables: TableSelection) -> (tempfile::TempDir, BTreeSet<String>) {
         let dir = tempfile::tempdir().unwrap();

@@ -1,5 +1,6 @@
 //! Gives a directory to one process at a time.
 
+use crate::files::open_no_follow;
 use serde::{Deserialize, Serialize};
 use std::fmt;
 use std::fs::{self, File, TryLockError};
@@ -82,11 +83,17 @@ impl DirLock {
         loop {
             fs::create_dir_all(dir)?;
             let mut options = File::options();
-            let mut file = match options.read(true).write(true).create(true).truncate(false).open(&path) {
+            options.read(true).write(true).create(true).truncate(false);
+            let mut file = match open_no_follow(&mut options, &path) {
                 // The last holder removed the directory just now.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
-                opened => opened?,
+                opened => opened.map_err(|error| io::Error::new(error.kind(), format!("{LOCK}: {error}")))?,
             };
+            let about = file.metadata()?;
+            if !about.is_file() || about.nlink() > 1 {
+                let why = format!("{LOCK}: this is another file by a second name, or no file; remove it");
+                return Err(io::Error::new(io::ErrorKind::InvalidInput, why).into());
+            }
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held(read(&mut file))),
@@ -160,6 +167,31 @@ mod tests {
         let _mine = DirLock::take(dir.path()).unwrap();
         let Err(LockError::Held(holder)) = DirLock::take(dir.path()) else { panic!("there are two") };
         assert_eq!(holder.0.unwrap().pid, process::id(), "not the one that was killed");
+    }
+
+    /// Others may have put them there, where they may write and we too.
+    #[test]
+    fn a_lock_that_is_another_file_is_refused_and_not_written() {
+        let root = tempfile::tempdir().unwrap();
+        let (victim, lock) = (root.path().join("victim"), root.path().join("x").join(LOCK));
+        fs::create_dir(root.path().join("x")).unwrap();
+        fs::write(&victim, "important").unwrap();
+        let refused = || {
+            let Err(LockError::Io(error)) = DirLock::take(&root.path().join("x")) else {
+                panic!("it is taken")
+            };
+            assert_eq!(fs::read(&victim).unwrap(), b"important");
+            fs::remove_file(&lock).unwrap();
+            error.to_string()
+        };
+        std::os::unix::fs::symlink(&victim, &lock).unwrap();
+        assert!(refused().contains(".lock: this is a symbolic link"));
+        std::os::unix::fs::symlink(root.path().join("nothing"), &lock).unwrap();
+        assert!(refused().contains(".lock: this is a symbolic link"));
+        assert!(!root.path().join("nothing").exists());
+        fs::hard_link(&victim, &lock).unwrap();
+        assert!(refused().contains(".lock: this is another file"));
+        DirLock::take(&root.path().join("x")).unwrap();
     }
 
     #[test]

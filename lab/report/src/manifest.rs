@@ -1,7 +1,7 @@
 //! `SHA256SUMS`: the SHA-256 of every file of a complete run, as `sha256sum` prints it and `sha256sum -c` checks it.
 
 use super::names::{MANIFEST, is_run_file};
-use crate::files::sync_dir;
+use crate::files::{create, sync_dir};
 use sha2::{Digest, Sha256};
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
@@ -43,7 +43,7 @@ pub fn write(dir: &Path) -> io::Result<()> {
     for (name, sum) in sums {
         writeln!(text, "{sum}  {name}").map_err(io::Error::other)?;
     }
-    let mut file = File::create(dir.join(MANIFEST))?;
+    let mut file = create(&dir.join(MANIFEST))?;
     file.write_all(text.as_bytes())?;
     file.sync_all()?;
     sync_dir(dir)

@@ -3,6 +3,7 @@
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
+use std::os::unix::fs::OpenOptionsExt;
 use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
@@ -146,7 +147,7 @@ impl PcapWriter {
     ///
     /// # Errors
     ///
-    /// The file cannot be written.
+    /// The file cannot be written, or is a symbolic link.
     pub fn create(path: &Path, limit: u64) -> Result<PcapWriter, PcapError> {
         let fail = |source| PcapError::Io { path: path.into(), source };
         let mut header = Vec::with_capacity(FILE_HEADER);
@@ -156,7 +157,14 @@ impl PcapWriter {
         header.extend([0; 8]);
         header.extend(MAX_FRAME.to_le_bytes());
         header.extend(ETHERNET.to_le_bytes());
-        let mut file = BufWriter::new(File::create(path).map_err(fail)?);
+        // Others can foresee its name where they may write, too: a link there is not followed.
+        let mut options = File::options();
+        options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
+        let file = options.open(path).map_err(|error| match path.is_symlink() {
+            true => io::Error::new(error.kind(), "this is a symbolic link, which is not followed; remove it"),
+            false => error,
+        });
+        let mut file = BufWriter::new(file.map_err(fail)?);
         file.write_all(&header).and_then(|()| file.flush()).map_err(fail)?;
         Ok(PcapWriter { file, bytes_left: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
     }
@@ -220,6 +228,18 @@ mod tests {
         assert_eq!(frame, [7; 60]);
         assert_eq!(reader.read(&mut frame).unwrap(), None);
         std::fs::remove_file(path).unwrap();
+    }
+
+    #[test]
+    fn a_link_in_its_place_is_not_followed() {
+        let (victim, link) = (path("victim"), path("link"));
+        std::fs::write(&victim, "important").unwrap();
+        std::os::unix::fs::symlink(&victim, &link).unwrap();
+        let refused = PcapWriter::create(&link, 1 << 20).unwrap_err().to_string();
+        assert!(refused.contains("a symbolic link"), "{refused}");
+        assert_eq!(std::fs::read(&victim).unwrap(), b"important");
+        std::fs::remove_file(link).unwrap();
+        std::fs::remove_file(victim).unwrap();
     }
 
     #[test]

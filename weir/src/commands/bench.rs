@@ -16,6 +16,7 @@ use std::io::Write;
 use std::path::PathBuf;
 use weir_experiment::Experiment;
 use weir_host::schemes::Registry;
+use weir_report::files::MODE_PUBLIC;
 use weir_report::format;
 use weir_report::papers::markdown::put;
 
@@ -82,15 +83,17 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.counted {
         return counted::run(console);
     }
+    let docs = args.docs.as_deref().map(|page| super::output("--docs", page)).transpose()?;
     let before = args.against.as_deref().map(Baseline::read).transpose()?;
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
-    if let Some(page) = &args.docs {
+    if let (Some(page), Some(docs)) = (&args.docs, docs) {
         let document = read(page)?;
         let tables = markdown(args.runs, &speeds, &costs, memory);
         let document = put(&document, "bench", "Measured", &tables).map_err(Failure::Input)?;
-        std::fs::write(page, document)?;
+        docs.write(document.as_bytes(), MODE_PUBLIC)
+            .map_err(|error| Failure::Work(format!("{}: {error}", page.display())))?;
     }
     if console.style.json {
         return print_json(&speeds, &costs, memory, before.as_ref(), console);

@@ -51,7 +51,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut paths = Vec::new();
     for (name, text) in files {
         let path = dir.join(name);
-        std::fs::write(&path, text).map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+        super::write(&path, text.as_bytes())?;
         paths.push(path);
     }
     if console.style.json {

@@ -8,25 +8,23 @@ use crate::console::{Console, Failure};
 use crate::interrupt::{self, interrupted};
 use crate::output::QueryOutput;
 use clap::Subcommand;
-use net::{Net, run_ip};
+use net::Net;
 use serde_json::{Map, Value, json};
-use state::State;
+use state::{Ports, State};
 use std::ffi::OsString;
-use std::fs::File;
 use std::io::Write;
-use std::net::TcpStream;
+use std::net::Ipv4Addr;
 use std::os::unix::process::CommandExt;
 use std::path::PathBuf;
 use std::process::{Child, Command, Stdio};
 use std::time::{Duration, Instant};
 use weir_controller::topology::Topology;
+use weir_report::files::create;
 
-/// The first P4Runtime port, where `weir controller` looks for it.
-const FIRST_PORT: u16 = 50_051;
-/// The first Thrift port, as of BMv2.
-const FIRST_THRIFT_PORT: u16 = 9_090;
 /// The longest time that a loaded machine may take to start all switches.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
+/// Address of the switches' servers.
+const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
 /// From one look at what is awaited to the next.
 const LOOK: Duration = Duration::from_millis(50);
 
@@ -91,6 +89,14 @@ struct UpArgs {
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     mtu: u32,
 
+    /// P4Runtime port of the first switch, the others follow; `weir controller` and `weir top` have the same option
+    #[arg(long, value_name = "PORT", default_value_t = 50_051, value_parser = clap::value_parser!(u16).range(1..))]
+    grpc_base_port: u16,
+
+    /// Thrift port of the first switch, the others follow
+    #[arg(long, value_name = "PORT", default_value_t = 9_090, value_parser = clap::value_parser!(u16).range(1..))]
+    thrift_base_port: u16,
+
     #[command(flatten)]
     output: QueryOutput,
 
@@ -122,7 +128,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Task::Down(args) => {
             console.style(args.output);
             let name = &args.name.name;
-            State::load(name)?.remove()?;
+            state::remove(name)?;
             if console.style.json {
                 return console.print_json(&json!({"name": name}));
             }
@@ -139,13 +145,17 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
     let net = Net::plan(name, &topology, args.mtu)?;
     // From here on whatever is made is noted first, and removed if anything fails.
-    let mut making = FabricGuard(Some(State::create(name, net.namespaces(), net.interfaces())?));
-    net.make(interrupted)?;
+    let count =
+        u16::try_from(topology.switches.len()).map_err(|_| Failure::input("there are too many switches"))?;
+    let ports = Ports { grpc: args.grpc_base_port, thrift: args.thrift_base_port, switches: count };
+    let mut making = FabricGuard(Some(State::create(name, ports)?));
+    net.make(making.state(), interrupted)?;
     let mut switches = start(args, making.state())?;
     making.state().switches(switches.id())?;
     wait(&mut switches, &topology, making.state())?;
     if let Some(program) = &args.program {
         fill(args, program)?;
+        check(&mut switches, making.state())?;
     }
     if interrupted() {
         return Err(Failure::Interrupted(format!("{name}: nothing is left behind")));
@@ -156,7 +166,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
             (host.name.clone(), json!({"namespace": format!("{name}-{}", host.name), "ip": host.ip}))
         };
         let switch = |(n, switch): (u16, &weir_controller::topology::Switch)| {
-            let (p4runtime, thrift) = (FIRST_PORT + n, FIRST_THRIFT_PORT + n);
+            let (p4runtime, thrift) = (ports.grpc + n, ports.thrift + n);
             (
                 switch.name.clone(),
                 json!({"p4runtime": format!("127.0.0.1:{p4runtime}"), "thrift": format!("127.0.0.1:{thrift}")}),
@@ -170,7 +180,8 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let host = topology.hosts.first().map_or("h1", |host| host.name.as_str());
     writeln!(
         console.out,
-        "P4Runtime from 127.0.0.1:{FIRST_PORT}, Thrift from 127.0.0.1:{FIRST_THRIFT_PORT}, one port for each switch"
+        "P4Runtime from 127.0.0.1:{}, Thrift from 127.0.0.1:{}, one port for each switch",
+        ports.grpc, ports.thrift
     )?;
     writeln!(
         console.out,
@@ -205,27 +216,29 @@ impl Drop for FabricGuard {
 
 /// Starts the process of all switches. It outlives this one.
 fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
-    let log = File::create(state.log())?;
+    let log =
+        create(&state.log()).map_err(|error| Failure::Work(format!("{}: {error}", state.log().display())))?;
+    let Ports { grpc, thrift, .. } = state.ports();
     let mut command = Command::new(std::env::current_exe()?);
     command.args(["switch", "--no-p4", "--control", &args.name.name]);
-    command.arg("--fabric").arg(&args.topology).args(&args.switch);
-    command.args(["--", "--cpu-port", "255", "--priority-queues", "8"]);
+    command.arg("--fabric").arg(&args.topology).arg(format!("--thrift-port={thrift}")).args(&args.switch);
+    command.arg("--").arg(format!("--grpc-server-addr={LOCALHOST}:{grpc}"));
+    command.args(["--cpu-port", "255", "--priority-queues", "8"]);
     command.stdin(Stdio::null()).stdout(log.try_clone()?).stderr(log).process_group(0);
     command.spawn().map_err(|error| Failure::Work(format!("weir switch: {error}")))
 }
 
-/// Waits until the last switch answers.
+/// Waits until the switches serve. They say so in the log that they were given: whatever else answers at their ports, if
+/// they have not got these, is not asked.
 fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
-    let last = usize::from(FIRST_PORT) + topology.switches.len() - 1;
-    let last = u16::try_from(last).map_err(|_| Failure::input("no port is left for the last switch"))?;
+    let Ports { grpc, switches: count, .. } = state.ports();
+    let last = topology.switches.last().map_or("", |switch| &switch.name);
+    let says = format!("{last}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
     let end = Instant::now() + STARTUP_TIMEOUT;
-    while TcpStream::connect(("127.0.0.1", last)).is_err() || switches.try_wait()?.is_some() {
-        if let Some(status) = switches.try_wait()? {
-            let said = std::fs::read_to_string(state.log()).unwrap_or_default();
-            // Of a wrong command line the usage follows.
-            let error = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
-            let reason = error.or(said.lines().last()).unwrap_or_default();
-            return Err(Failure::Work(format!("weir switch ended ({status}): {reason}")));
+    loop {
+        check(switches, state)?;
+        if said(state).lines().any(|line| line == says) {
+            return Ok(());
         }
         if interrupted() {
             return Err(Failure::Interrupted("nothing is left behind".into()));
@@ -238,13 +251,31 @@ fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), 
         }
         std::thread::sleep(LOOK);
     }
-    Ok(())
+}
+
+/// Returns what the switches have said.
+fn said(state: &State) -> String {
+    let said = std::fs::read(state.log()).unwrap_or_default();
+    String::from_utf8_lossy(&said).into_owned()
+}
+
+/// Checks that the switches run, and returns their last words otherwise.
+fn check(switches: &mut Child, state: &State) -> Result<(), Failure> {
+    let Some(status) = switches.try_wait()? else { return Ok(()) };
+    let said = said(state);
+    // Of a wrong command line the usage follows.
+    let error = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
+    let reason = error.or(said.lines().last()).unwrap_or_default();
+    let is_port = ["--grpc-server-addr", "--thrift-port"].iter().any(|option| reason.starts_with(option));
+    let remedy = if is_port { " (--grpc-base-port and --thrift-base-port of `weir fabric up`)" } else { "" };
+    Err(Failure::Work(format!("weir switch ended ({status}): {reason}{remedy}")))
 }
 
 /// Has the controller write program and routes.
 fn fill(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
     let mut apply = Command::new(std::env::current_exe()?);
     apply.args(["controller", "apply", "--quiet", "--topology"]).arg(&args.topology);
+    apply.arg(format!("--grpc-base-port={}", args.grpc_base_port));
     let done = apply.arg("--program").arg(program).output()?;
     if done.status.success() {
         return Ok(());

@@ -4,11 +4,11 @@ use super::{CommandLine, dir};
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use clap::{Command, CommandFactory};
-use clap_mangen::generate_to;
+use clap_mangen::Man;
 use serde_json::json;
 use std::fmt::Write as _;
 use std::io::Write;
-use std::path::PathBuf;
+use std::path::{Path, PathBuf};
 
 /// Write the man pages, one for each command
 ///
@@ -42,15 +42,26 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     let directory = dir(directory)?;
     let command = CommandLine::describe(&console.kit.catalogue);
-    generate_to(command, &directory)
-        .map_err(|error| Failure::Work(format!("{}: {error}", directory.display())))?;
-    let pages = std::fs::read_dir(&directory)?.filter_map(Result::ok);
-    let pages = pages.filter(|file| file.file_name().to_string_lossy().ends_with(".1")).count();
+    let mut command = command.disable_help_subcommand(true);
+    command.build();
+    let pages = pages(command, &directory)?;
     if console.style.json {
         return console.print_json(&json!({"directory": directory, "pages": pages}));
     }
     writeln!(console.out, "{}: {pages} pages", directory.display())?;
     Ok(())
+}
+
+/// Writes the pages of a command and of its subcommands. Returns their number.
+fn pages(command: Command, directory: &Path) -> Result<usize, Failure> {
+    let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
+    let below = shown.map(|it| pages(it, directory));
+    let below = below.sum::<Result<usize, Failure>>()?;
+    let page = Man::new(command);
+    let mut text = Vec::new();
+    page.render(&mut text)?;
+    super::write(&directory.join(page.get_filename()), &text)?;
+    Ok(below + 1)
 }
 
 const HEADING: &str = "\

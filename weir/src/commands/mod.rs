@@ -34,6 +34,7 @@ use std::path::Path;
 use std::sync::Arc;
 use weir_experiment::Catalogue;
 use weir_experiment::yaml::with_file_position;
+use weir_report::files::{MODE_PUBLIC, OutputFile, write_atomic};
 use weir_report::sweep::pool::{Pool, cores};
 use weir_sim::Simulation;
 use weir_switch::program::{self, Program};
@@ -143,6 +144,17 @@ fn dir(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::fs::create_dir_all(path)
         .and_then(|()| path.canonicalize())
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+}
+
+/// Finds the file that an option names, before there is anything to write; the message names both.
+fn output(option: &str, path: &Path) -> Result<OutputFile, Failure> {
+    OutputFile::open(path).map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))
+}
+
+/// Writes a file in a folder that the user named.
+fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
+    write_atomic(path, content, MODE_PUBLIC)
+        .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))
 }
 
 /// Reads a text file; the message names it.

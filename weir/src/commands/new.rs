@@ -7,6 +7,7 @@ use serde_json::json;
 use std::fs;
 use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
+use weir_report::files::create;
 
 /// Write a small project that builds, runs and is tested as it is
 #[derive(Debug, clap::Args)]
@@ -206,7 +207,7 @@ fn write(dir: &Path, files: &[File]) -> Result<(), Failure> {
     for (path, text) in files {
         let path = dir.join(path);
         fs::create_dir_all(path.parent().unwrap_or(dir))?;
-        fs::write(&path, text)?;
+        create(&path)?.write_all(text.as_bytes())?;
     }
     Ok(())
 }

@@ -5,7 +5,7 @@ use crate::output::ActionOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::PathBuf;
-use weir_report::files::{MODE_PUBLIC, write_atomic};
+use weir_report::files::MODE_PUBLIC;
 use weir_report::manifest::Integrity;
 use weir_report::names::MANIFEST;
 use weir_report::{compare, format, load, rescale, table};
@@ -49,12 +49,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         .collect::<Result<Vec<_>, _>>();
     let mut runs = runs.map_err(Failure::input)?;
     rescale::convert(&mut runs);
-    if args.out.is_dir() {
-        return Err(Failure::input(format!(
-            "--out {}: this is a directory, name a file such as comparison.html",
-            args.out.display()
-        )));
-    }
+    let out = super::output("--out", &args.out)?;
     let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
     for (run, dir) in runs.iter().zip(&args.dirs) {
         // A run that is not complete has no manifest yet.
@@ -62,7 +57,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             warn(&format!("{}: there is no {MANIFEST}, so the files cannot be verified", dir.display()));
         }
     }
-    write_atomic(&args.out, compare::page(&runs).as_bytes(), MODE_PUBLIC).map_err(failed)?;
+    out.write(compare::page(&runs).as_bytes(), MODE_PUBLIC).map_err(failed)?;
+    if out.is_stdout() {
+        return Ok(());
+    }
     if console.style.json {
         let run = |run: &load::LoadedRun| {
             json!({

@@ -9,7 +9,7 @@ use std::io::Write;
 use std::num::NonZeroUsize;
 use std::path::PathBuf;
 use weir_report::dir;
-use weir_report::files::{MODE_PUBLIC, write_atomic};
+use weir_report::files::MODE_PUBLIC;
 use weir_report::papers::claims;
 use weir_report::papers::list::{self, Planned, Section};
 use weir_report::papers::markdown::{self, EntryResults, ExistingSection};
@@ -102,6 +102,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     };
     // Hours may pass before it is written: whether it can be is found out now.
     let document = super::read(&args.docs)?;
+    let docs = super::output("--docs", &args.docs)?;
     for (section, _) in &plan {
         markdown::put(&document, &section.id, &section.title, "").map_err(Failure::Input).map_err(in_docs)?;
     }
@@ -125,7 +126,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         print(title, known, console)
     })
     .map_err(in_docs)?;
-    write_atomic(&args.docs, document.as_bytes(), MODE_PUBLIC)
+    docs.write(document.as_bytes(), MODE_PUBLIC)
         .map_err(|error| Failure::work(format!("{}: {error}", args.docs.display())))?;
     let done = outcomes.iter().filter(|outcome| outcome.summary.is_some()).count();
     let before = outcomes.iter().filter(|outcome| outcome.cached).count();

@@ -14,7 +14,6 @@ use crate::output::ActionOutput;
 use crate::privilege;
 use live::{Live, ProgressView};
 use serde_json::{Value, json};
-use std::fs::File;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
@@ -23,8 +22,8 @@ use weir_experiment::backend::{Backend, CorePool, RunOutcome};
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::{
-    self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, format, metrics, names,
-    perfetto, policy, table,
+    self as report, CheckpointWriter, CheckpointingObserver, RunDescription, RunDir, files, format, metrics,
+    names, perfetto, policy, table,
 };
 use weir_sim::Simulation;
 use weir_testbed::Mininet;
@@ -320,7 +319,7 @@ fn run_one(
     }
     let written = keeper.finish(&results, &described, |dir| {
         if args.perfetto {
-            let mut file = BufWriter::new(File::create(dir.join(names::PERFETTO))?);
+            let mut file = BufWriter::new(files::create(&dir.join(names::PERFETTO))?);
             perfetto::write(&results, &mut file)?;
             file.flush()?;
         }

@@ -8,7 +8,7 @@ use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_report::files::{MODE_PUBLIC, write_atomic};
+use weir_report::files::MODE_PUBLIC;
 use weir_report::perfetto::{self, SwitchTraversal};
 use weir_switch::stf;
 use weir_switch::trace::PacketTrace;
@@ -117,10 +117,10 @@ fn passage(switch: &str, name: String, trace: &PacketTrace, from: Option<usize>)
 }
 
 fn write_perfetto(file: &Path, passages: &[SwitchTraversal]) -> Result<(), Failure> {
+    let out = super::output("--perfetto", file)?;
     let mut bytes = Vec::new();
     perfetto::write_passages(passages, &mut bytes)?;
-    write_atomic(file, &bytes, MODE_PUBLIC)
-        .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
+    out.write(&bytes, MODE_PUBLIC).map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
 }
 
 /// Returns the hexadecimal digits of `text`, whole bytes of them.

@@ -5,7 +5,6 @@ use crate::output::QueryOutput;
 use serde_json::json;
 use std::io::Write;
 use std::path::{Path, PathBuf};
-use weir_report::files::{MODE_PUBLIC, write_atomic};
 
 const DISSECTOR: &str = include_str!("../../assets/weir.lua");
 const FILE: &str = "weir.lua";
@@ -43,8 +42,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         })?,
     };
     let file = super::dir(&dir)?.join(FILE);
-    write_atomic(&file, DISSECTOR.as_bytes(), MODE_PUBLIC)
-        .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
+    super::write(&file, DISSECTOR.as_bytes())?;
     if console.style.json {
         return console.print_json(&json!({"dissector": file}));
     }

@@ -5,6 +5,7 @@ mod book;
 mod cli;
 mod docs;
 mod engines;
+mod files;
 mod fleet;
 mod fuzz;
 mod output;

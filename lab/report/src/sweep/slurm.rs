@@ -4,6 +4,7 @@
 use super::dir::SLURM;
 use super::engine::{Engine, PendingRun, TaskResult};
 use super::plan::shell_quote;
+use crate::files::{MODE_PUBLIC, write_atomic};
 use crate::names::SUMMARY;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
 use std::collections::BTreeSet;
@@ -94,7 +95,7 @@ impl Slurm {
 
     /// Returns the numbers of the jobs that were submitted last.
     pub fn jobs(&self) -> Vec<String> {
-        let text = fs::read_to_string(self.folder().join(JOB_IDS_FILE)).unwrap_or_default();
+        let text = fs::read_to_string(self.dir().join(JOB_IDS_FILE)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
     }
 
@@ -102,7 +103,7 @@ impl Slurm {
         let at_a_time = self.at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
         let here = std::env::current_dir().unwrap_or_default();
         // A percent sign begins a pattern in names of logs.
-        let logs = self.folder().display().to_string();
+        let logs = self.dir().display().to_string();
         let mut script = "#!/bin/bash\n".to_owned();
         for option in [
             format!("--job-name=weir-{}", self.name),
@@ -129,12 +130,12 @@ impl Slurm {
         script
     }
 
-    fn folder(&self) -> PathBuf {
+    fn dir(&self) -> PathBuf {
         self.dir.join(SLURM)
     }
 
     fn log(&self, run: usize) -> PathBuf {
-        self.folder().join(format!("run-{run}.log"))
+        self.dir().join(format!("run-{run}.log"))
     }
 
     /// Puts runs into the queue, and returns the numbers of the jobs.
@@ -146,8 +147,9 @@ impl Slurm {
                 let _ = fs::remove_file(self.log(array.first + index));
             }
             let script = self.script(&array);
-            let path = self.folder().join(format!("from-{}.sbatch", array.first));
-            fs::write(&path, &script).map_err(|error| Error::work(error).at(path.display()))?;
+            let path = self.dir().join(format!("from-{}.sbatch", array.first));
+            write_atomic(&path, script.as_bytes(), MODE_PUBLIC)
+                .map_err(|error| Error::work(error).at(path.display()))?;
             let output = Command::new("sbatch").arg("--parsable").arg(&path).output().map_err(|error| {
                 Error::Work(format!("sbatch: {error}; --engine slurm runs where jobs are submitted"))
             })?;
@@ -158,7 +160,9 @@ impl Slurm {
             // `<job>`, or `<job>;<cluster>`.
             let text = String::from_utf8_lossy(&output.stdout);
             jobs.push(text.trim().split(';').next().unwrap_or_default().to_owned());
-            fs::write(self.folder().join(JOB_IDS_FILE), jobs.join("\n") + "\n").map_err(Error::work)?;
+            let listed = jobs.join("\n") + "\n";
+            write_atomic(&self.dir().join(JOB_IDS_FILE), listed.as_bytes(), MODE_PUBLIC)
+                .map_err(Error::work)?;
         }
         Ok(jobs)
     }
@@ -205,7 +209,7 @@ impl Slurm {
 
 impl Engine for Slurm {
     fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error> {
-        let dir = self.folder();
+        let dir = self.dir();
         fs::create_dir_all(&dir).map_err(|error| Error::work(error).at(dir.display()))?;
         let bar = bar(open.len(), self.watched);
         // Those that an earlier command left in the queue do some of the runs.

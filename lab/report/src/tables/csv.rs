@@ -1,6 +1,7 @@
 //! CSV files. Times are exact to the picosecond, other numbers have four decimals.
 
 use super::{Cell, Table};
+use crate::files;
 use crate::format::micros;
 use ::csv::{Reader, Writer};
 use serde::de::DeserializeOwned;
@@ -14,7 +15,7 @@ use weir_experiment::results::Results;
 ///
 /// If the file cannot be written.
 pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
-    let mut writer = Writer::from_path(path)?;
+    let mut writer = Writer::from_writer(files::create(path)?);
     writer.write_record(table.columns.iter().map(|(name, _)| name))?;
     table.rows(results, &mut |row| {
         row.iter().try_for_each(|cell| writer.write_field(text(cell).as_bytes()))?;

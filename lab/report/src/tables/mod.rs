@@ -11,7 +11,7 @@ use super::names::file_name;
 use serde::de::DeserializeOwned;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
-use std::{fs, io, path::Path};
+use std::{io, path::Path};
 use weir_experiment::file::TableFormat;
 use weir_experiment::results::{Results, SchemeTrace};
 use weir_units::Time;
@@ -235,7 +235,7 @@ pub fn write(
     }
     if tables.fct {
         for (label, trace) in &results.traces {
-            fs::write(dir.join(format!("fct-{}.txt", file_name(label))), fct::text(trace, addresses))?;
+            crate::put(dir, &format!("fct-{}.txt", file_name(label)), &fct::text(trace, addresses))?;
         }
     }
     Ok(())
@@ -271,6 +271,7 @@ mod tests {
     use super::*;
     use crate::fixtures;
     use serde_json::Value;
+    use std::fs;
 
     type Row = BTreeMap<String, Value>;
 

@@ -1,6 +1,7 @@
 //! Parquet files, for pandas, polars and others. Numbers are those of the run, not rounded.
 
 use super::{Cell, Kind, Table, us};
+use crate::files;
 use crate::format::micros;
 use ::parquet::basic::{LogicalType, Repetition, Type as Physical};
 use ::parquet::data_type::{ByteArray, ByteArrayType, DoubleType, Int64Type};
@@ -26,7 +27,7 @@ const GROUP: usize = 1 << 17;
 ///
 /// If the file cannot be written.
 pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
-    let file = BufWriter::new(File::create(path)?);
+    let file = BufWriter::new(files::create(path)?);
     let mut writer = SerializedFileWriter::new(file, schema(table)?, Arc::default())?;
     let mut columns: Vec<Column> = table.columns.iter().map(|&(_, kind)| Column::new(kind)).collect();
     let mut held = 0;

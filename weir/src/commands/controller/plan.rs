@@ -2,6 +2,7 @@
 
 use super::fabric::{FabricArgs, ProgramArgs};
 use super::print_entries;
+use crate::commands::write;
 use crate::console::{Console, Failure};
 use crate::output::QueryOutput;
 use clap::ValueEnum;
@@ -89,7 +90,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                     .map_err(Failure::input)?;
                 let path = args.out.join(format!("{name}-runtime.json"));
                 let text = serde_json::to_string_pretty(&file).map_err(Failure::work)?;
-                std::fs::write(&path, text + "\n").map_err(|error| at(&path, &error))?;
+                write(&path, (text + "\n").as_bytes())?;
                 writeln!(console.out, "{}: {} entries", path.display(), entities.len())?;
             }
         }

@@ -1,8 +1,10 @@
 //! Namespaces and links of a fabric, by iproute2.
 
+use super::state::{self, State, check_name, is_plain};
 use crate::console::Failure;
 use std::fmt::Write as _;
 use std::io::Write as _;
+use std::os::unix::process::CommandExt;
 use std::process::{Command, Stdio};
 use weir_controller::topology::Topology;
 use weir_switch::driver::af_packet::Interface;
@@ -27,16 +29,9 @@ struct HostEnd {
 }
 
 impl Net {
-    /// Plans a fabric of this name. Refused: names that cannot be interfaces, interfaces that exist.
+    /// Plans a fabric of this name. Refused: names that cannot be interfaces, interfaces and namespaces that exist.
     pub fn plan(name: &str, topology: &Topology, mtu: u32) -> Result<Net, Failure> {
-        let is_plain = |name: &str| {
-            !name.is_empty()
-                && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
-                && !name.starts_with(['-', '.'])
-        };
-        if !is_plain(name) {
-            return Err(Failure::Input(format!("--name {name}: take letters, digits, - and _")));
-        }
+        check_name(name)?;
         let hosts = topology.hosts.iter().map(|host| {
             let interface = format!("{}-eth{}", topology.switch(host.switch).name, host.switch_port);
             if interface.len() > MAX_IFNAME_LEN || !is_plain(&interface) || !is_plain(&host.name) {
@@ -46,12 +41,26 @@ impl Net {
                 )));
             }
             if Interface::find(&interface).is_ok() {
+                let whose = match state::names_here().join(", ") {
+                    names if names.is_empty() => "another program, such as Mininet, is running here".to_owned(),
+                    names => format!("in this network namespace are the fabrics {names}"),
+                };
                 return Err(Failure::Input(format!(
-                    "there is an interface {interface} already: another fabric, or Mininet, is running here"
+                    "there is an interface {interface} already: {whose}; give the switches other names"
+                )));
+            }
+            let namespace = format!("{name}-{}", host.name);
+            if state::namespace_exists(&namespace) {
+                let whose = match state::owner_of(&namespace) {
+                    Some(fabric) => format!("of fabric \"{fabric}\""),
+                    None => "that this program has not made".to_owned(),
+                };
+                return Err(Failure::Input(format!(
+                    "there is a network namespace {namespace} already, {whose}: remove it, or give another --name"
                 )));
             }
             Ok(HostEnd {
-                namespace: format!("{name}-{}", host.name),
+                namespace,
                 interface,
                 ip: host.ip.to_string(),
                 mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
@@ -60,25 +69,17 @@ impl Net {
         Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix: topology.fabric.len })
     }
 
-    /// Returns the namespaces.
-    pub fn namespaces(&self) -> Vec<String> {
-        self.hosts.iter().map(|host| host.namespace.clone()).collect()
-    }
-
-    /// Returns the interfaces of the switches.
-    pub fn interfaces(&self) -> Vec<String> {
-        self.hosts.iter().map(|host| host.interface.clone()).collect()
-    }
-
-    /// Makes everything, unless it is told to stop.
-    pub fn make(&self, is_cancelled: fn() -> bool) -> Result<(), Failure> {
+    /// Makes everything, unless it is told to stop, and notes it.
+    pub fn make(&self, state: &mut State, is_cancelled: fn() -> bool) -> Result<(), Failure> {
+        let interrupted = || Err(Failure::Interrupted("nothing is left behind".into()));
+        for host in &self.hosts {
+            if is_cancelled() {
+                return interrupted();
+            }
+            state.make_namespace(&host.namespace)?;
+        }
         let mut batch = String::new();
         // Writing to a string cannot fail.
-        for host in &self.hosts {
-            let _ = writeln!(batch, "netns add {}", host.namespace);
-        }
-        run_ip(&[], &batch)?;
-        batch.clear();
         for HostEnd { namespace, interface, mac, .. } in &self.hosts {
             let _ = writeln!(
                 batch,
@@ -90,7 +91,7 @@ impl Net {
         run_ip(&[], &batch)?;
         for host in &self.hosts {
             if is_cancelled() {
-                return Err(Failure::Interrupted("nothing is left behind".into()));
+                return interrupted();
             }
             self.configure_host(host)?;
         }
@@ -108,7 +109,7 @@ impl Net {
         // A virtual link computes no checksums and cuts no segments.
         let here = ["netns", "exec", &host.namespace, "ethtool", "-K", "eth0"];
         let offloads = ["rx", "tx", "sg", "tso", "gso", "gro"].iter().flat_map(|offload| [*offload, "off"]);
-        let done = Command::new("ip").args(here).args(offloads).stdin(Stdio::null()).output();
+        let done = ip().args(here).args(offloads).stdin(Stdio::null()).output();
         match done {
             Ok(done) if done.status.success() => Ok(()),
             Ok(done) => Err(Failure::Work(format!(
@@ -121,10 +122,17 @@ impl Net {
     }
 }
 
+/// Ctrl-C does not end it: what it has made would not be known.
+fn ip() -> Command {
+    let mut command = Command::new("ip");
+    command.process_group(0);
+    command
+}
+
 /// Runs many `ip` commands in one process.
 pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
     let failed = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
-    let mut command = Command::new("ip");
+    let mut command = ip();
     command
         .args(options)
         .args(["-batch", "-"])

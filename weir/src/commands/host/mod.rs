@@ -16,6 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_agent::results::{AgentResults, Ended, FlowState};
 use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, StopCondition};
+use weir_report::files::OutputFile;
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface
@@ -175,7 +176,7 @@ fn run_agent(
     is_sender: bool,
     console: &mut Console,
 ) -> Result<(), Failure> {
-    output::check(run)?;
+    let out = output::open(run)?;
     let refused = |error: AgentError| match error {
         AgentError::System { .. } => Failure::work(error),
         _ => Failure::input(error),
@@ -198,7 +199,7 @@ fn run_agent(
     let mut agent = Agent::new(config).map_err(refused)?;
     // Behind the agent, which no second one can be of an address.
     let opened = policy.open(addr)?;
-    let results = run.out.as_deref().map(privilege::folder);
+    let results = out.as_ref().and_then(OutputFile::dir);
     let folders: Vec<&Path> =
         results.into_iter().chain(opened.iter().flat_map(PolicyEndpoints::folders)).collect();
     // The sockets are open, and an interface that is gone ends the run.
@@ -226,7 +227,7 @@ fn run_agent(
     if let Some(desk) = desk {
         desk.close();
     }
-    output::write(&results, run, console)?;
+    output::write(&results, run, out, console)?;
     exit_result(&results, is_sender)
 }
 

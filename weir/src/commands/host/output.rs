@@ -1,70 +1,74 @@
 //! Prints the results of a run: a few lines for people, JSON or CSV for programs.
 
 use super::options::{Format, RunOptions};
+use crate::commands::{output, write as write_file};
 use crate::console::{Console, Failure};
 use std::io::{self, Write};
-use std::path::{Path, PathBuf};
+use std::path::Path;
 use weir_agent::results::{AgentResults, FlowResult, FlowState};
-use weir_report::files::{MODE_PUBLIC, write_atomic};
+use weir_report::files::{MODE_PUBLIC, OutputFile};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Flows listed one by one for people.
 const LISTED: usize = 20;
 
-/// Refuses an output that cannot be written, before there is anything to lose.
-pub fn check(run: &RunOptions) -> Result<(), Failure> {
-    let Some(path) = run.out.as_deref().filter(|path| !is_stdout(path)) else { return Ok(()) };
-    let dir = path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."));
-    match dir.is_dir() && !path.is_dir() {
-        true => Ok(()),
-        false => Err(Failure::Input(format!("--out {}: cannot create a file there", path.display()))),
-    }
+/// Finds the file of the results, before there is anything to lose; `None` without one, and for standard output.
+pub fn open(run: &RunOptions) -> Result<Option<OutputFile>, Failure> {
+    let path = run.out.as_deref().filter(|path| !is_stdout(path));
+    let found = path.map(|path| output("--out", path)).transpose()?;
+    Ok(found.filter(|file| !file.is_stdout()))
 }
 
 fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Writes all of it.
-pub fn write(results: &AgentResults, run: &RunOptions, console: &mut Console) -> Result<(), Failure> {
-    match run.out.as_deref() {
-        Some(path) if is_stdout(path) => match run.format {
+/// Writes all of it; `opened` is what [`open`] found.
+pub fn write(
+    results: &AgentResults,
+    run: &RunOptions,
+    opened: Option<OutputFile>,
+    console: &mut Console,
+) -> Result<(), Failure> {
+    match (run.out.as_deref(), opened) {
+        (None, _) => people(results, &mut console.out)?,
+        (Some(_), None) => match run.format {
             Format::Json => json(results, &mut console.out),
             Format::Csv => flow_table(results, &mut console.out),
         }?,
-        Some(path) => {
-            let written = match run.format {
-                Format::Json => file(path, |out| json(results, out)),
-                Format::Csv => {
-                    file(path, |out| flow_table(results, out)).and_then(|()| match results.sample_ns {
-                        Some(_) => file(&beside(path), |out| series_table(results, out)),
-                        None => Ok(()),
-                    })
-                }
-            };
+        (Some(path), Some(opened)) => {
+            let written = files(results, run.format, path, &opened);
             // If the disk is full, at least the terminal has them.
             people(results, &mut console.out)?;
             written?;
             writeln!(console.out, "{}", path.display())?;
         }
-        None => people(results, &mut console.out)?,
     }
     Ok(())
 }
 
-/// `x.csv` has its series in `x-series.csv`.
-fn beside(path: &Path) -> PathBuf {
-    let stem = path.file_stem().unwrap_or_default().to_string_lossy();
-    path.with_file_name(format!("{stem}-series.csv"))
+/// Whole or not at all: readers never see half a file.
+fn files(results: &AgentResults, format: Format, path: &Path, opened: &OutputFile) -> Result<(), Failure> {
+    let content = |fill: Fill| -> io::Result<Vec<u8>> {
+        let mut content = Vec::new();
+        fill(results, &mut content)?;
+        Ok(content)
+    };
+    let fill: Fill = if format == Format::Json { json } else { flow_table };
+    content(fill)
+        .and_then(|content| opened.write(&content, MODE_PUBLIC))
+        .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
+    // There is nothing beside a device or a pipe.
+    let beside = opened.dir().filter(|_| format == Format::Csv && results.sample_ns.is_some());
+    beside.map_or(Ok(()), |dir| write_file(&dir.join(series_of(path)), &content(series_table)?))
 }
 
-/// Whole or not at all: readers never see half a file.
-fn file(path: &Path, write: impl FnOnce(&mut Vec<u8>) -> io::Result<()>) -> Result<(), Failure> {
-    let mut content = Vec::new();
-    write(&mut content)
-        .and_then(|()| write_atomic(path, &content, MODE_PUBLIC))
-        .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))
+/// `x.csv` has its series in `x-series.csv`.
+fn series_of(path: &Path) -> String {
+    format!("{}-series.csv", path.file_stem().unwrap_or_default().to_string_lossy())
 }
+
+type Fill = fn(&AgentResults, &mut dyn Write) -> io::Result<()>;
 
 fn json(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
     serde_json::to_writer(&mut *out, results)?;

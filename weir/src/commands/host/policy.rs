@@ -1,5 +1,6 @@
 //! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
 
+use crate::commands::output;
 use crate::console::Failure;
 use crate::control::{Socket, SocketServer, socket_path};
 use crate::privilege;
@@ -14,7 +15,7 @@ use std::time::SystemTime;
 use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest};
 use weir_host::policy::{DEFAULT_DOUBLINGS, DEFAULT_REDUNDANCY, PolicyConfig, PolicyKey};
 use weir_host::trickle::TrickleConfig;
-use weir_report::files::{MODE_PRIVATE, write_atomic};
+use weir_report::files::{MODE_PRIVATE, OutputFile};
 use weir_testbed::control;
 use weir_units::Time;
 
@@ -74,24 +75,28 @@ impl PolicyOptions {
         if self.policy_key.is_none() {
             return Ok(None);
         }
+        let find = |path: &PathBuf| output("--policy-state", path).map(|file| (path.clone(), file));
+        let state = self.policy_state.as_ref().map(find).transpose()?;
         let kept = self.policy_state.as_deref().map(read_state).transpose()?.flatten();
         let name = self.control.clone().unwrap_or_else(|| addr.to_string());
         let socket = Socket::bind(&socket_path::socket(&name))?;
-        Ok(Some(PolicyEndpoints { socket, state: self.policy_state.clone(), kept }))
+        Ok(Some(PolicyEndpoints { socket, state, kept }))
     }
 }
 
 /// The sockets and files that a host has open for policies before it serves.
 pub struct PolicyEndpoints {
     socket: Socket,
-    state: Option<PathBuf>,
+    /// As it was named, and what that is.
+    state: Option<(PathBuf, OutputFile)>,
     kept: Option<(Vec<u8>, Time)>,
 }
 
 impl PolicyEndpoints {
     /// Returns the folders in which files are written and removed.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
-        self.socket.file().into_iter().chain(self.state.as_deref()).map(privilege::folder)
+        let state = self.state.as_ref().and_then(|(_, state)| state.dir());
+        self.socket.file().map(privilege::folder).into_iter().chain(state)
     }
 
     /// Starts the threads.
@@ -99,9 +104,9 @@ impl PolicyEndpoints {
         let (orders, requests) = channel();
         let (keep, keeper) = match self.state {
             None => (None, None),
-            Some(path) => {
+            Some((path, file)) => {
                 let (keep, states) = channel();
-                (Some(keep), Some(std::thread::spawn(move || persist_states(&path, &states))))
+                (Some(keep), Some(std::thread::spawn(move || persist_states(&path, &file, &states))))
             }
         };
         let desk = PolicyService { socket: Some(serve(self.socket, orders)), keeper };
@@ -158,13 +163,13 @@ fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
 }
 
 /// Writes each state that comes, or the last of those that wait: whole, or not at all.
-fn persist_states(path: &Path, states: &Receiver<Vec<u8>>) {
+fn persist_states(path: &Path, file: &OutputFile, states: &Receiver<Vec<u8>>) {
     let mut told = false;
     while let Ok(mut state) = states.recv() {
         while let Ok(newer) = states.try_recv() {
             state = newer;
         }
-        if let Err(error) = write_atomic(path, &state, MODE_PRIVATE)
+        if let Err(error) = file.write(&state, MODE_PRIVATE)
             && !std::mem::replace(&mut told, true)
         {
             let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
@@ -250,7 +255,7 @@ mod tests {
         let path = dir.path().join("state");
         assert!(read_state(&path).unwrap().is_none());
         for state in [&b"one"[..], b"another"] {
-            write_atomic(&path, state, MODE_PRIVATE).unwrap();
+            OutputFile::open(&path).unwrap().write(state, MODE_PRIVATE).unwrap();
             let (read, asleep) = read_state(&path).unwrap().unwrap();
             assert_eq!(read, state);
             assert!(asleep < Time::from_secs(60));

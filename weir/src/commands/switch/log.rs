@@ -16,6 +16,7 @@ use tracing_subscriber::fmt::{FmtContext, FormatEvent, FormatFields};
 use tracing_subscriber::layer::SubscriberExt;
 use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
+use weir_report::files::{create, is_special};
 
 /// Prefix of the targets of events in this workspace's crates.
 const OURS: &str = "weir";
@@ -96,19 +97,24 @@ struct Rotating {
 
 impl Rotating {
     fn open(name: &Path, options: &Options) -> io::Result<Rotating> {
-        let file = Some(File::create(numbered(name, 0))?);
-        let (limit, kept) = (options.log_file_max_size, options.log_file_max_files);
-        Ok(Rotating { name: name.to_owned(), file, written: 0, limit, kept })
+        let file = create(&numbered(name, 0))?;
+        // A device or a pipe is never full.
+        let limit = if file.metadata()?.is_file() { options.log_file_max_size } else { u64::MAX };
+        let (name, kept) = (name.to_owned(), options.log_file_max_files);
+        Ok(Rotating { name, file: Some(file), written: 0, limit, kept })
     }
 
     fn rotate(&mut self) -> io::Result<()> {
-        for number in (0..self.kept).rev() {
-            let from = numbered(&self.name, number);
-            if from.exists() {
-                std::fs::rename(from, numbered(&self.name, number + 1))?;
+        let names: Vec<PathBuf> = (0..=self.kept).map(|number| numbered(&self.name, number)).collect();
+        for name in &names {
+            if is_special(name)? {
+                return Err(io::Error::other(format!("{} is no regular file", name.display())));
             }
         }
-        self.file = Some(File::create(numbered(&self.name, 0))?);
+        for pair in names.windows(2).rev().filter(|pair| pair[0].exists()) {
+            std::fs::rename(&pair[0], &pair[1])?;
+        }
+        self.file = Some(create(&numbered(&self.name, 0))?);
         self.written = 0;
         Ok(())
     }

@@ -4,8 +4,8 @@ use crate::commands::dir;
 use crate::console::{Console, Failure};
 use std::fs;
 use std::io::Write;
-use std::os::unix::fs::PermissionsExt;
 use std::path::Path;
+use weir_report::files::{PROGRAM, write_atomic};
 
 /// Comment in each wrapper, by which it is known again.
 const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name.";
@@ -28,10 +28,11 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     ];
     let files: Vec<_> = scripts.iter().map(|(name, _)| directory.join(name)).collect();
     for file in &files {
-        let ours = fs::read(file).map_or_else(
-            |error| error.kind() == std::io::ErrorKind::NotFound,
-            |there| String::from_utf8_lossy(&there).contains(MARK),
-        );
+        let has_mark = || fs::read(file).is_ok_and(|there| String::from_utf8_lossy(&there).contains(MARK));
+        let ours = match fs::symlink_metadata(file) {
+            Ok(there) => there.is_file() && has_mark(),
+            Err(error) => error.kind() == std::io::ErrorKind::NotFound,
+        };
         if !ours {
             return Err(Failure::Input(format!(
                 "{} exists and was not written by this command; choose another folder",
@@ -40,9 +41,8 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
         }
     }
     for (file, (_, script)) in files.iter().zip(&scripts) {
-        let failed = |error| Failure::Work(format!("{}: {error}", file.display()));
-        fs::write(file, format!("#!/bin/sh\n{MARK}\n{script}")).map_err(failed)?;
-        fs::set_permissions(file, fs::Permissions::from_mode(0o755)).map_err(failed)?;
+        write_atomic(file, format!("#!/bin/sh\n{MARK}\n{script}").as_bytes(), PROGRAM)
+            .map_err(|error| Failure::Work(format!("{}: {error}", file.display())))?;
     }
     for file in &files {
         writeln!(console.out, "Wrapper {}", file.display())?;
