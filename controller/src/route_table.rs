@@ -33,6 +33,11 @@ impl Routes {
     pub fn of(&self, switch: SwitchIx) -> &SwitchRoutes {
         &self.switches[switch.0 as usize]
     }
+
+    /// Returns the number of spanning trees; 0 with ECMP.
+    pub fn trees(&self) -> usize {
+        self.switches.iter().map(|it| it.trees.len()).max().unwrap_or(0)
+    }
 }
 
 /// The routes of one switch: tables `forward`, `member` and `tree_route`.

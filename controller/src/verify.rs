@@ -92,7 +92,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
     let check = Verifier { topology, compiled: &compiled };
     let mut violations = check.check_local_delivery();
     let hosts = topology.hosts.len() as u64;
-    let mut proof = Proof { pairs: hosts * (hosts - 1), ..Proof::default() };
+    let mut proof = Proof { pairs: hosts * hosts.saturating_sub(1), ..Proof::default() };
     let islands = topology.islands();
     let island = |class: usize| islands[compiled.classes[class].switch.0 as usize];
     // A pair of classes is walked in one direction only: for each hash, the return path is the same or a violation.

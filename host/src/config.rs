@@ -137,6 +137,16 @@ impl HostConfig {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
 
+    /// Checks that a host can be made from it.
+    ///
+    /// # Errors
+    ///
+    /// As of [`Host::new`](crate::Host::new).
+    pub fn check(&self) -> Result<(), ConfigError> {
+        self.resolve().map(|_| ())
+    }
+
+    /// Fills in the defaults of the transport.
     pub(crate) fn resolve(&self) -> Result<ResolvedTransport, ConfigError> {
         let payload = self.max_payload().ok_or(ConfigError::MtuTooSmall { mtu: self.mtu })?;
         if self.mtu > MAX_MTU {

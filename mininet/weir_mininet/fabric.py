@@ -119,7 +119,8 @@ class Fabric:
         port = Port(name, self.net[node], **about)
         if node in self.hosts:
             host = next(host for host in self.plan.hosts if host.name == node)
-            port.ip, port.prefixLen = host.ip.split("/")
+            if host.ip:
+                port.ip, port.prefixLen = host.ip.split("/")
             port.mac = host.mac
         return port
 

@@ -29,8 +29,8 @@ def in_host(fabric: Fabric, host: str, command: List[str], **options) -> subproc
 
 
 def ping_all(fabric: Fabric, payload: int, count: int, wait_s: int) -> Dict[str, Dict[str, Optional[float]]]:
-    """Every host pings every other. Least round-trip time in ms; none if nothing came back."""
-    addresses = {host.name: host.ip.split("/")[0] for host in fabric.plan.hosts}
+    """Every host with an address pings every other. Least round-trip time in ms; none if nothing came back."""
+    addresses = {host.name: host.ip.split("/")[0] for host in fabric.plan.hosts if host.ip}
     # One after the other in a host, all hosts at once.
     loop = 'for ip in "$@"; do echo "to $ip"; ping -n -q -c {} -i 0.02 -W {} -s {} -I {} "$ip"; done'
     script = loop.format(count, wait_s, payload, HOST_INTERFACE)

@@ -54,11 +54,12 @@ def settle_host(plan: Plan, name: str, pid: int) -> None:
     subprocess.run([*enter(pid), "sh", "-c", "echo 1 > /proc/sys/net/ipv6/conf/all/disable_ipv6"],
                    stderr=subprocess.DEVNULL)
     host = next(host for host in plan.hosts if host.name == name)
-    commands = ["link set dev lo up", f"link set dev {HOST_INTERFACE} up",
-                f"addr add {host.ip} brd + dev {HOST_INTERFACE}"]
+    commands = ["link set dev lo up", f"link set dev {HOST_INTERFACE} up"]
+    if host.ip:
+        commands += [f"addr add {host.ip} brd + dev {HOST_INTERFACE}"]
     if plan.static_arp:
         commands += [f"neigh replace {other.ip.split('/')[0]} lladdr {other.mac} dev {HOST_INTERFACE} nud permanent"
-                     for other in plan.hosts if other.name != name]
+                     for other in plan.hosts if other.name != name and other.ip]
     ip_batch(commands, enter(pid))
     no_offloads(HOST_INTERFACE, enter(pid))
 

@@ -11,7 +11,7 @@ class Problem(Exception):
 @dataclass
 class Host:
     name: str
-    ip: str  # with prefix length
+    ip: Optional[str]  # with prefix length; none: a host without an address
     mac: str
     commands: List[str] = field(default_factory=list)
 

@@ -80,6 +80,10 @@ impl Time {
     pub const fn saturating_add(self, other: Time) -> Time {
         Time(self.0.saturating_add(other.0))
     }
+    /// Returns the product, or [`Time::MAX`].
+    pub const fn saturating_mul(self, n: u64) -> Time {
+        Time(self.0.saturating_mul(n))
+    }
     /// Returns the difference, or `None` if `other` is later.
     pub fn checked_sub(self, other: Time) -> Option<Time> {
         self.0.checked_sub(other.0).map(Time)

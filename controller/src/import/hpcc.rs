@@ -1,7 +1,7 @@
-//! Topology files of the HPCC simulator and of ns3-datacenter, which has one number more in its header.
+//! Topology files of the HPCC simulator and of ns3-datacenter, which has one number more in its header, in Reverie three.
 //!
 //! ```text
-//! nodes switches links            (ns3-datacenter: nodes switches tors links)
+//! nodes switches links            (ns3-datacenter: nodes switches tors links, and there may be server and fabric rates)
 //! ids of the switches
 //! a b rate delay error-rate       once for each link
 //! ```
@@ -26,9 +26,15 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         [nodes, switches, links] | [nodes, switches, _, links] => {
             (number(nodes)?, number(switches)?, number(links)?)
         }
+        // Each link has its rate. SimAI's last word is the name of a GPU.
+        [nodes, switches, _, links, server_rate, fabric_rate]
+            if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
+        {
+            (number(nodes)?, number(switches)?, number(links)?)
+        }
         _ => {
-            let problem = "the header is not \"nodes switches links\" or \"nodes switches tors links\" (SimAI's with \
-                           GPUs and NVSwitches is not supported)";
+            let problem = "the header is not \"nodes switches links\", \"nodes switches tors links\" or \"nodes switches \
+                           tors links server_rate fabric_rate\" (SimAI's with GPUs and NVSwitches is not supported)";
             return Err(ImportError::at(line(at), problem));
         }
     };

@@ -4,7 +4,7 @@
 //! |---|---|
 //! | p4 tutorials | `topology.json`: `hosts`, `switches`, `links` |
 //! | p4-utils | `p4app.json` with a `topology`, and the `topology.json` that it writes for controllers (node-link) |
-//! | the HPCC simulator and its descendants | a text file that begins with three or four numbers |
+//! | the HPCC simulator and its descendants | a text file that begins with three, four or six numbers |
 //!
 //! [`import`] recognises a format by a file's content, not by its name, as formats share names. A feature that Weir
 //! lacks is reported as a warning if the topology is right without it, else as an error.
@@ -87,6 +87,18 @@ pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
         }
         _ => Ok(None),
     }
+}
+
+/// Adds the formats that are read to a message about a file, unless it looks like Weir's own YAML.
+pub fn with_formats(text: &str, why: impl std::fmt::Display) -> String {
+    if ["kind:", "topology:"].iter().any(|key| text.contains(key)) {
+        return why.to_string();
+    }
+    format!(
+        "{why}; topologies are read in Weir's YAML, as the p4 tutorials' topology.json, p4-utils' p4app.json and \
+         topology.json, and files of the HPCC simulator; htsim's .topo, containerlab, GraphML, netcfg.json and ns-3's own \
+         formats are not read yet"
+    )
 }
 
 /// Returns a rate in Mbit/s, which telemetry may have no code for: then the next higher one that it has.

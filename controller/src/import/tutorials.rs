@@ -20,7 +20,9 @@ struct File {
 
 #[derive(Deserialize)]
 struct Host {
-    ip: String,
+    /// `null` for a host that gets its address by DHCP, or has none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    ip: Option<String>,
     mac: String,
 }
 
@@ -35,7 +37,10 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     let mut warnings = Vec::new();
     let mut addresses = BTreeMap::new();
     for (name, host) in &file.hosts {
-        addresses.insert(name.clone(), address(name, host)?);
+        match &host.ip {
+            Some(ip) => drop(addresses.insert(name.clone(), address(name, ip, &host.mac)?)),
+            None => warnings.push(format!("{name} has no address, so no route leads to it: it is left out")),
+        }
     }
     let mut links = Vec::with_capacity(file.links.len());
     let mut unlimited = 0;
@@ -48,6 +53,10 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
             return Err(ImportError::at(place, "a link has at most four parts: ends, latency, bandwidth"));
         }
         let ((a, a_port), (b, b_port)) = (end(a, &file, &place)?, end(b, &file, &place)?);
+        let is_left_out = |name: &String| file.hosts.contains_key(name) && !addresses.contains_key(name);
+        if is_left_out(&a) || is_left_out(&b) {
+            continue;
+        }
         let delay = link.get(2).map_or(Ok(Time::ZERO), |json| delay_of(json, &place))?;
         let rate = match link.get(3) {
             None | Some(Value::Null) => {
@@ -76,7 +85,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         }
     }
     let topology = TopologySpec::Custom(Custom {
-        hosts: in_order(file.hosts.keys()),
+        hosts: in_order(addresses.keys()),
         switches: in_order(file.switches.keys()),
         links,
         addresses,
@@ -86,13 +95,12 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     Ok(Imported { topology, runtime, switch_addresses: BTreeMap::new(), warnings })
 }
 
-fn address(name: &str, host: &Host) -> Result<AddressSpec, ImportError> {
+fn address(name: &str, ip: &str, mac: &str) -> Result<AddressSpec, ImportError> {
     let place = format!("hosts.{name}");
-    let ip = host.ip.split('/').next().unwrap_or_default();
-    let ip: Ipv4Addr =
-        ip.parse().map_err(|_| ImportError::at(&place, format!("\"{}\" is no IPv4 address", host.ip)))?;
-    let mac: Mac = host.mac.parse().map_err(|reason| ImportError::at(&place, reason))?;
-    Ok(AddressSpec { ip, mac: Some(mac) })
+    let parsed = ip.split('/').next().unwrap_or_default().parse::<Ipv4Addr>();
+    let parsed = parsed.map_err(|_| ImportError::at(&place, format!("\"{ip}\" is no IPv4 address")))?;
+    let mac: Mac = mac.parse().map_err(|reason| ImportError::at(&place, reason))?;
+    Ok(AddressSpec { ip: parsed, mac: Some(mac) })
 }
 
 /// `h1`, or `s1-p3` for port 3 of s1.

@@ -36,9 +36,7 @@ pub fn routes(topology: &Topology, method: RoutingMethod) -> Result<Routes, Rout
 ///
 /// As [`routes`].
 pub fn reroute(topology: &Topology, method: RoutingMethod, now: &Routes) -> Result<Routes, RouteError> {
-    let trees =
-        now.switches.iter().map(|it| it.trees.len()).max().filter(|_| now.method == RoutingMethod::Trees);
-    compute(topology, method, trees)
+    compute(topology, method, (now.method == RoutingMethod::Trees).then(|| now.trees()))
 }
 
 fn compute(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> Result<Routes, RouteError> {

@@ -24,6 +24,17 @@ const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 /// Names, links, ports or addresses are missing, used twice or out of range, the graph is not connected, or
 /// there are more nodes than supported. The error names the place.
 pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
+    let topology = build_parts(spec)?;
+    connected(&topology).map_err(|problem| TopologyError::at(Location::Topology, problem))?;
+    Ok(topology)
+}
+
+/// Does the same for a graph of several parts, and without hosts: the switches' entries are somebody else's.
+///
+/// # Errors
+///
+/// As of [`build`], but for the graph that is not connected.
+pub fn build_parts(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let draft = draft(spec)?;
     let nodes = declare(&draft)?;
     let draft_addresses = draft.addresses;
@@ -37,7 +48,6 @@ pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     if let Some(lonely) = linked.iter().position(|&linked| !linked) {
         return Err(whole(TopologyProblem::Unlinked(topology.hosts[lonely].name.clone())));
     }
-    connected(&topology).map_err(whole)?;
     set_tiers(&mut topology);
     if draft_addresses.is_empty() {
         assign_addresses(&mut topology);
@@ -50,9 +60,6 @@ pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
 
 /// Name -> node, refusing what is missing, doubled or too much.
 fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
-    if draft.hosts.is_empty() {
-        return Err(TopologyError::at(Location::Topology, TopologyProblem::NoHost));
-    }
     if draft.switches.len() > MAX_SWITCHES {
         return Err(TopologyError::at(
             Location::Topology,
@@ -179,15 +186,15 @@ fn take_port(
     Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
-/// Refuses a pair of hosts that cannot reach each other.
+/// Refuses a pair of hosts that cannot reach each other, and no host at all.
 fn connected(topology: &Topology) -> Result<(), TopologyProblem> {
+    let first = topology.hosts.first().ok_or(TopologyProblem::NoHost)?;
     let mut islands = UnionFind::<usize>::new(topology.switches.len());
     for link in &topology.links {
         if let (Node::Switch(a), Node::Switch(b)) = (link.a.node, link.b.node) {
             islands.union(a.0 as usize, b.0 as usize);
         }
     }
-    let first = &topology.hosts[0];
     match topology.hosts.iter().find(|host| !islands.equiv(first.switch.0 as usize, host.switch.0 as usize)) {
         Some(cut) => Err(TopologyProblem::Disconnected(first.name.clone(), cut.name.clone())),
         None => Ok(()),

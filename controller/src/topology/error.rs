@@ -59,7 +59,9 @@ pub enum TopologyProblem {
     #[error("\"{0}\" and \"{1}\" are both hosts; a host is linked to a switch")]
     HostToHost(String, String),
     /// A second link of a host.
-    #[error("host \"{0}\" already has a link; a host has exactly one (one NIC)")]
+    #[error(
+        "host \"{0}\" already has a link; a host has exactly one (one NIC), and topologies with two are not read yet"
+    )]
     SecondHostLink(String),
     /// A host without a link.
     #[error("host \"{0}\" has no link")]

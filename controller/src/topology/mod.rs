@@ -18,7 +18,7 @@ mod random_graph;
 mod spec;
 mod text;
 
-pub use build::build;
+pub use build::{build, build_parts};
 pub use error::{Location, TopologyError, TopologyProblem};
 pub use mac::Mac;
 pub use spec::{
@@ -162,9 +162,9 @@ impl fmt::Display for Prefix {
     }
 }
 
-/// A checked fabric. Made by [`build`] only, so what it says of itself holds: every host has one
-/// link, every pair of hosts is connected (until [`Topology::without`] takes links away), ports and addresses are
-/// unique.
+/// A checked fabric. Made by [`build`] and [`build_parts`] only, so what it says of itself holds: every host has one
+/// link, every pair of hosts is connected (but for `build_parts`, and until [`Topology::without`] takes links away), ports
+/// and addresses are unique.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Topology {
     /// In order of declaration.

@@ -2,11 +2,11 @@
 
 use p4runtime::p4info::Index;
 use weir_controller::export::hpcc_topology;
-use weir_controller::import::{SwitchAddress, import};
+use weir_controller::import::{SwitchAddress, import, with_formats};
 use weir_controller::plan::{PriorityTraffic, desired_states};
 use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::runtime_json::RuntimeJson;
-use weir_controller::topology::{Topology, build};
+use weir_controller::topology::{Topology, build, build_parts};
 use weir_controller::{PlanOptions, verify};
 
 const FNCC: &str = include_str!("../../../p4src/build/fncc.p4info.txtpb");
@@ -93,6 +93,52 @@ fn hpcc_files_have_three_or_four_numbers_in_front_and_may_be_too_long() {
     }
     let four = three.replacen("4 2 4", "4 2 2 4", 1);
     assert_eq!(topology(&four).0, it);
+    // Reverie's, with the rates of servers and of the fabric.
+    let six = three.replacen("4 2 4", "4 2 2 4 25000000000 100Gbps", 1);
+    assert_eq!(topology(&six).0, it);
+}
+
+#[test]
+fn a_tutorials_host_without_an_address_is_left_out() {
+    let (it, warnings) = topology(&TUTORIAL.replace("\"10.0.1.1/24\"", "null"));
+    let hosts: Vec<&str> = it.hosts.iter().map(|host| host.name.as_str()).collect();
+    assert_eq!((hosts, it.links.len()), (vec!["h2"], 3));
+    assert!(warnings[0].starts_with("h1 has no address"), "{warnings:?}");
+    assert!(
+        refused(&TUTORIAL.replace("\"ip\": \"10.0.1.1/24\"", "\"IP\": null")).contains("missing field `ip`")
+    );
+    // Also where no host has one.
+    let none = TUTORIAL.replace("\"10.0.1.1/24\"", "null").replace("\"10.0.2.2/24\"", "null");
+    let imported = import(&none).unwrap().unwrap();
+    assert_eq!(build(&imported.topology).unwrap_err().to_string(), "there is no host");
+    let parts = build_parts(&imported.topology).unwrap();
+    assert_eq!((parts.hosts.len(), parts.switches.len()), (0, 3));
+    assert_eq!(verify(&parts, &routes(&parts, RoutingMethod::Auto).unwrap()).unwrap().pairs, 0);
+}
+
+#[test]
+fn two_networks_are_one_topology_of_two_parts() {
+    let islands = r#"{"hosts": {
+        "h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11"}, "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"},
+        "h3": {"ip": "10.0.3.3/24", "mac": "08:00:00:00:03:33"}, "h4": {"ip": "10.0.3.4/24", "mac": "08:00:00:00:04:44"}},
+      "switches": {"s1": {"runtime_json": "s-runtime.json"}, "s2": {"runtime_json": "s-runtime.json"}},
+      "links": [["h1", "s1-p1"], ["h2", "s1-p2"], ["h3", "s2-p1"], ["h4", "s2-p2"]]}"#;
+    let spec = import(islands).unwrap().unwrap().topology;
+    assert_eq!(build(&spec).unwrap_err().to_string(), "no path between \"h1\" and \"h3\"");
+    let parts = build_parts(&spec).unwrap();
+    for method in [RoutingMethod::Auto, RoutingMethod::Trees] {
+        let proof = verify(&parts, &routes(&parts, method).unwrap()).unwrap();
+        assert_eq!((proof.pairs, proof.parted), (4, 8), "{method:?}");
+    }
+}
+
+#[test]
+fn other_formats_are_told_from_errors_in_our_own() {
+    let told = with_formats("Nodes 16\nTiers 2\n", "this is no topology");
+    for word in ["p4app.json", "HPCC", "htsim's .topo", "GraphML"] {
+        assert!(told.contains(word), "{told}");
+    }
+    assert_eq!(with_formats("kind: star\n", "wrong"), "wrong");
 }
 
 #[test]

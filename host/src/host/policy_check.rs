@@ -30,5 +30,5 @@ pub(super) fn check_applicable(present: &HostConfig, wanted: &HostConfig) -> Res
     if present.recovery() != wanted.recovery() {
         return Err(PolicyRefusal::Transport);
     }
-    wanted.resolve().map(|_| ()).map_err(|_| PolicyRefusal::Config)
+    wanted.check().map_err(|_| PolicyRefusal::Config)
 }

@@ -1,5 +1,6 @@
 //! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
 
+use crate::input::read_file;
 use crate::yaml::with_file_position;
 use p4runtime::p4info::Index;
 use std::borrow::Cow;
@@ -73,7 +74,7 @@ impl Artifact {
     /// If a file cannot be read, or the switch or the controller cannot use it. The text names the file.
     pub fn read(json: &Path, p4info: Option<&Path>) -> Result<Artifact, String> {
         let read = |path: &Path| {
-            let text = std::fs::read_to_string(path).map_err(|e| format!("{}: {e}", path.display()))?;
+            let text = read_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
             Ok::<_, String>(Cow::Owned(text))
         };
         let program = read(json)?;

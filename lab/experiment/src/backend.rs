@@ -9,6 +9,13 @@ use weir_units::Time;
 
 /// Runs experiments: virtual time and Mininet are two of them.
 pub trait Backend {
+    /// Does what [`run`](Self::run) does before the first event of each scheme, as far as that needs nothing of the machine.
+    ///
+    /// # Errors
+    ///
+    /// If a run would be refused.
+    fn check(&self, experiment: &Experiment) -> Result<(), Error>;
+
     /// Runs all schemes of `experiment`, each on a fabric of its own, with the same flows and the same seed.
     ///
     /// # Errors

@@ -3,12 +3,12 @@
 //! - [`file`](mod@file): reads, checks and resolves an experiment file; [`yaml`] says where in it an error is, and
 //!   [`Catalogue`] has the names that it can use.
 //! - [`workload`]: the flows that nobody lists, made as time goes on.
-//! - [`artifacts`]: compiled P4 programs. [`plan`]: the table entries that the controller writes for an experiment;
+//! - [`artifacts`]: compiled P4 programs. [`hosts`]: the configuration of hosts. [`plan`]: the table entries that the controller writes for an experiment;
 //!   [`port_parameters`]: those of ports, from a scheme's parameters.
 //! - [`backend`]: a world in which experiments run.
 //! - [`results`]: what it measures. Each metric has one definition for all backends: [`fct`], [`histogram`],
 //!   [`layers`], [`slowdown`], [`counts`], [`paths`].
-//! - [`rng`]: the random stream of each part of a run.
+//! - [`input`]: reads the files that users name. [`rng`]: the random stream of each part of a run.
 //!
 //! This crate runs nothing, and neither prints nor writes files.
 
@@ -20,6 +20,8 @@ pub mod counts;
 pub mod fct;
 pub mod file;
 pub mod histogram;
+pub mod hosts;
+pub mod input;
 pub mod layers;
 pub mod paths;
 pub mod plan;

@@ -21,6 +21,7 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
         ("duration", spec.duration.to_string()),
         ("MTU", format!("{} B", spec.mtu.get())),
         ("PFC", pfc),
+        ("routes", routes(experiment).unwrap_or_default()),
     ];
     RunDescription {
         name: spec.name.clone(),
@@ -63,6 +64,15 @@ pub fn traffic(experiment: &Experiment) -> String {
         n => Some(format!("{n} flows")),
     };
     listed.into_iter().chain(experiment.workload_titles().map(str::to_owned)).collect::<Vec<_>>().join("; ")
+}
+
+/// `6 spanning trees, as ECMP is not symmetric here`; `None` unless they took the place of ECMP.
+pub fn routes(experiment: &Experiment) -> Option<String> {
+    let trees = match experiment.trees_instead_of_ecmp()? {
+        1 => "1 spanning tree".to_owned(),
+        trees => format!("{trees} spanning trees"),
+    };
+    Some(format!("{trees}, as ECMP is not symmetric here"))
 }
 
 /// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.

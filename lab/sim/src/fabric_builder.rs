@@ -6,14 +6,13 @@ use crate::network::Network;
 use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::sync::Arc;
-use weir_controller::Routes;
-use weir_controller::plan::EXPRESS_PRIORITY;
-use weir_controller::topology::{HostIx, SwitchIx};
+use weir_controller::topology::SwitchIx;
 use weir_experiment::backend::Error;
+use weir_experiment::hosts::host_config;
 use weir_experiment::plan::{SwitchTables, base_rtt};
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, Scheme};
-use weir_host::{Host, HostConfig};
+use weir_host::Host;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Clock, Switch, SwitchConfig};
 use weir_switch::program::{Engine, Program};
@@ -25,7 +24,6 @@ pub struct FabricBuilder<'e> {
     experiment: &'e Experiment,
     /// The scheme that its hosts run.
     pub scheme: &'e Scheme,
-    routes: &'e Routes,
     program: Arc<Program>,
     p4info: Arc<Index>,
     /// `T` of every sender.
@@ -33,7 +31,7 @@ pub struct FabricBuilder<'e> {
 }
 
 impl<'e> FabricBuilder<'e> {
-    /// Loads the program of `scheme` for this engine. `routes` must be those of the experiment's topology.
+    /// Loads the program of `scheme` for this engine.
     ///
     /// # Errors
     ///
@@ -41,12 +39,11 @@ impl<'e> FabricBuilder<'e> {
     pub fn new(
         experiment: &'e Experiment,
         scheme: &'e Scheme,
-        routes: &'e Routes,
         engine: Engine,
     ) -> Result<FabricBuilder<'e>, Error> {
         let (program, p4info) = experiment.artifact_of(scheme).load(engine).map_err(Error::Work)?;
-        let base_rtt = base_rtt(experiment, routes);
-        Ok(FabricBuilder { experiment, scheme, routes, program, p4info, base_rtt })
+        let base_rtt = base_rtt(experiment, experiment.routes());
+        Ok(FabricBuilder { experiment, scheme, program, p4info, base_rtt })
     }
 
     /// Builds the fabric, at rest.
@@ -56,9 +53,12 @@ impl<'e> FabricBuilder<'e> {
     /// If a switch refuses its tables, or a host its configuration.
     pub fn build(&self) -> Result<Network, Error> {
         let topology = &self.experiment.topology;
+        let tick = clock(self.base_rtt).time(1);
         let mut hosts = Vec::with_capacity(topology.hosts.len());
         for ix in topology.host_ixs() {
-            hosts.push(build_host(self.experiment, self.scheme, ix, self.base_rtt)?);
+            let config = host_config(self.experiment, self.scheme, ix, self.base_rtt, tick);
+            let refused = |error| Error::Input(format!("host {}: {error}", topology.host(ix).name));
+            hosts.push(Host::new(config).map_err(refused)?);
         }
         let network = Network::new(topology, self.switches()?, hosts);
         if self.experiment.spec.policy.is_some() {
@@ -92,7 +92,14 @@ impl<'e> FabricBuilder<'e> {
 
     fn tables(&self) -> Result<SwitchTables<'_>, Error> {
         let tick = clock(self.base_rtt).time(1);
-        SwitchTables::new(self.experiment, self.scheme, self.routes, self.base_rtt, tick, &self.p4info)
+        SwitchTables::new(
+            self.experiment,
+            self.scheme,
+            self.experiment.routes(),
+            self.base_rtt,
+            tick,
+            &self.p4info,
+        )
     }
 
     fn apply_updates(&self, name: &str, updates: &[Update], switch: &mut Switch) -> Result<(), Error> {
@@ -149,26 +156,4 @@ fn switch_config(experiment: &Experiment, scheme: &Scheme, ix: SwitchIx) -> Swit
         pfc,
         ..SwitchConfig::new([])
     }
-}
-
-fn build_host(experiment: &Experiment, scheme: &Scheme, ix: HostIx, base_rtt: Time) -> Result<Host, Error> {
-    let (topology, spec) = (&experiment.topology, &experiment.spec);
-    let host = topology.host(ix);
-    let nic_rate = topology.link(host.link).rate;
-    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
-    config.registry = experiment.catalogue.schemes.clone();
-    config.switch_profile = experiment.offer();
-    config.policy = experiment.policy_of(ix, base_rtt);
-    config.mac = host.mac;
-    config.mtu = spec.mtu;
-    config.tick = clock(base_rtt).time(1);
-    config.ack_every = spec.transport.ack_every;
-    config.transport.recovery = Some(experiment.recovery(scheme));
-    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
-    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
-    config.transport.active_window = spec.transport.active_window;
-    config.data_class = experiment.data_class(ix);
-    config.express_class = EXPRESS_PRIORITY;
-    config.control_class = experiment.feedback_class(scheme);
-    Host::new(config).map_err(|e| Error::Input(format!("host {}: {e}", host.name)))
 }

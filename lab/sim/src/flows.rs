@@ -62,6 +62,11 @@ impl FlowTable {
         message
     }
 
+    /// Returns the number of flows that have started.
+    pub fn started(&self) -> usize {
+        self.records.len()
+    }
+
     /// A flow has been opened.
     pub fn start(
         &mut self,

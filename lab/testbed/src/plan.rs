@@ -4,7 +4,7 @@ use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_controller::topology::{CPU_PORT, Endpoint, SwitchIx, Topology};
+use weir_controller::topology::{CPU_PORT, Endpoint, Host, SwitchIx, Topology};
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, Scheme};
 use weir_host::HostConfig;
@@ -92,7 +92,8 @@ pub struct Plan {
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PlannedHost {
     pub(super) name: String,
-    pub(super) ip: String,
+    /// Its address with the length of its prefix, if it has one.
+    pub(super) ip: Option<String>,
     pub(super) mac: String,
     pub(super) commands: Vec<String>,
 }
@@ -187,12 +188,6 @@ impl Plan {
         work: &Path,
     ) -> Result<Plan, String> {
         let (topology, spec) = (&experiment.topology, &experiment.spec);
-        let hosts = topology.hosts.iter().map(|host| PlannedHost {
-            name: host.name.clone(),
-            ip: format!("{}/{}", host.ip, topology.fabric.len),
-            mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
-            commands: Vec::new(),
-        });
         let switches = topology.switch_ixs().map(|ix| PlannedSwitch {
             name: topology.switch(ix).name.clone(),
             device_id: device_id(ix),
@@ -220,7 +215,7 @@ impl Plan {
             seed: stream_seed(spec.seed, "links"),
             frame: full_frame(spec.mtu, scheme).get(),
             mtu: spec.mtu.saturating_sub(Bytes::new(ETHERNET)).get(),
-            hosts: hosts.collect(),
+            hosts: hosts(topology),
             switches: switches.collect(),
             links: links.collect(),
             static_arp: true,
@@ -228,6 +223,17 @@ impl Plan {
             logs: None,
         })
     }
+}
+
+/// Returns the hosts of a topology.
+pub(super) fn hosts(topology: &Topology) -> Vec<PlannedHost> {
+    let host = |host: &Host| PlannedHost {
+        name: host.name.clone(),
+        ip: Some(format!("{}/{}", host.ip, topology.fabric.len)),
+        mac: host.mac.map(|byte| format!("{byte:02x}")).join(":"),
+        commands: Vec::new(),
+    };
+    topology.hosts.iter().map(host).collect()
 }
 
 /// Returns the name of each link: its nodes, and a number if there are several between them.

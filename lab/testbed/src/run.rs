@@ -10,13 +10,14 @@ use super::queue_sampler::{self, PortSamples, QueueSampler};
 use super::results::Observations;
 use crate::Signals;
 use p4runtime::p4::config::v1::Preamble;
+use p4runtime::p4::v1::Update;
 use p4runtime::p4info::{self, Index, Object};
 use std::cell::RefCell;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use std::time::Instant;
 use weir_client::{Program, ThriftClient, ThriftError, packets_per_second};
-use weir_controller::{BaseRtt, Routes, routes};
+use weir_controller::{BaseRtt, Routes};
 use weir_experiment::artifacts::Artifact;
 use weir_experiment::backend::{Backend, Error, Observer, Progress, RunOutcome};
 use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
@@ -55,13 +56,8 @@ pub struct Mininet {
     pub signals: Signals,
 }
 
-impl Mininet {
-    /// Tells whether the experiment can run in Mininet at all.
-    ///
-    /// # Errors
-    ///
-    /// It has a key that is for virtual time.
-    pub fn check(experiment: &Experiment) -> Result<(), Error> {
+impl Backend for Mininet {
+    fn check(&self, experiment: &Experiment) -> Result<(), Error> {
         let spec = &experiment.spec;
         if !spec.queues.is_empty() {
             return Err(Error::input(
@@ -76,22 +72,22 @@ impl Mininet {
                  Mininet `weir policy set` sets policies",
             ));
         }
-        Ok(())
+        experiment.schemes.iter().try_for_each(|scheme| {
+            let p4info = experiment.artifact_of(scheme).index().map_err(Error::Work)?;
+            tables(experiment, scheme, &p4info).map(|_| ())
+        })
     }
-}
 
-impl Backend for Mininet {
     /// Runs an experiment that is at the rate that it is to run at.
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let began = Instant::now();
-        Mininet::check(experiment)?;
-        let routes = routes(&experiment.topology, experiment.spec.routing).map_err(Error::input)?;
+        self.check(experiment)?;
         let switch = self.switch.unwrap_or_else(SwitchKind::installed);
         let exe = switch.program().map_err(Error::input)?;
         let mut bridge = MininetProcess::start(self.signals)?;
         let mut testbed = Testbed {
             experiment,
-            routes: &routes,
+            routes: experiment.routes(),
             places: TestbedConfig { switch, process_per_switch: self.process_per_switch, exe, pcaps: None },
             policy_key: self.policy_key.as_deref(),
             distance: queue_sampler::sample_interval(
@@ -132,6 +128,16 @@ fn captures(dir: &Path, name: &str) -> Result<PathBuf, Error> {
     let dir = dir.join(name);
     std::fs::create_dir_all(&dir).map_err(|error| Error::Work(format!("{}: {error}", dir.display())))?;
     Ok(dir)
+}
+
+/// Returns what is written into every switch while `scheme` runs.
+fn tables(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    p4info: &Index,
+) -> Result<BTreeMap<String, Vec<Update>>, Error> {
+    let base_rtt = base_rtt(experiment, experiment.routes());
+    SwitchTables::new(experiment, scheme, experiment.routes(), base_rtt, TICK, p4info)?.all_updates()
 }
 
 fn empty(experiment: &Experiment) -> Summary {
@@ -258,9 +264,7 @@ impl Testbed<'_> {
         artifact: &Artifact,
         p4info: &Index,
     ) -> Result<(), Error> {
-        let base_rtt = base_rtt(self.experiment, self.routes);
-        let tables = SwitchTables::new(self.experiment, scheme, self.routes, base_rtt, TICK, p4info);
-        let updates = tables.and_then(|tables| tables.all_updates()).map_err(Error::input)?;
+        let updates = tables(self.experiment, scheme, p4info)?;
         let p4info = p4info::parse(&artifact.p4info).map_err(Error::work)?;
         let program = Program::new(p4info, artifact.json.as_bytes().to_vec()).map_err(Error::work)?;
         controller.install(program, updates)

@@ -1,4 +1,5 @@
-//! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links.
+//! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links. And p4-utils' files, as
+//! far as the controller reads them.
 //!
 //! The tutorials set rate and delay by `tc`; here the switches' queues and `weir link` do so, so that packets queue
 //! in the switch, where P4 sees the queue.
@@ -11,8 +12,12 @@ use serde_json::Value;
 use std::collections::BTreeMap;
 use std::path::{Path, PathBuf};
 use weir_client::{ThriftClient, ThriftError, packets_per_second};
-use weir_controller::topology::SwitchIx;
+use weir_controller::import::{Imported, import};
+use weir_controller::runtime_json::RuntimeJson;
+use weir_controller::topology::{Endpoint, Link, SwitchIx, build_parts};
 use weir_experiment::backend::Error;
+use weir_experiment::input::read_text;
+use weir_experiment::yaml::with_file_position;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// MTU of the tutorials' interfaces.
@@ -29,7 +34,9 @@ struct File {
 
 #[derive(Deserialize)]
 struct HostSpec {
-    ip: String,
+    /// `null` for a host that gets its address by DHCP, or has none.
+    #[serde(deserialize_with = "Option::deserialize")]
+    ip: Option<String>,
     mac: String,
     #[serde(default)]
     commands: Vec<String>,
@@ -51,6 +58,8 @@ struct Loaded {
     has_runtime: bool,
     /// Rates of ports.
     rates: Vec<((String, u16), Bandwidth)>,
+    /// Parts of the file that were not or only approximately taken over.
+    warnings: Vec<String>,
 }
 
 /// The switches of a network of the tutorials.
@@ -73,6 +82,7 @@ pub struct Tutorial {
     topology: PathBuf,
     bridge: MininetProcess,
     has_runtime: bool,
+    warnings: Vec<String>,
 }
 
 impl Tutorial {
@@ -85,19 +95,27 @@ impl Tutorial {
         let TutorialSwitches { kind, process_per_switch, program, pcaps, logs } = switches;
         let (switch, program) = (kind.unwrap_or_else(SwitchKind::installed), program.as_deref());
         let exe = switch.program().map_err(Error::input)?;
-        let places = TestbedConfig { switch, process_per_switch, exe, pcaps };
+        let mut maker =
+            Maker { places: TestbedConfig { switch, process_per_switch, exe, pcaps }, logs: None };
         let place = |reason| Error::Input(format!("{}: {reason}", topology.display()));
         // What is wrong with the file is said before anything is made.
-        load(topology, program, &places, None, Path::new("")).map_err(place)?;
+        load(topology, program, &maker, Path::new("")).map_err(place)?;
         let mut bridge = MininetProcess::start(signals)?;
-        let loaded = load(topology, program, &places, logs, bridge.work()).map_err(place)?;
+        maker.logs = logs;
+        let loaded = load(topology, program, &maker, bridge.work()).map_err(place)?;
         bridge.up(&loaded.plan)?;
         if switch == SwitchKind::Bmv2 {
             keep_to_rates(&loaded.plan, &loaded.rates)?;
         }
         // Mininet works elsewhere.
         let topology = std::path::absolute(topology)?;
-        Ok(Tutorial { topology, bridge, has_runtime: loaded.has_runtime })
+        let Loaded { has_runtime, warnings, .. } = loaded;
+        Ok(Tutorial { topology, bridge, has_runtime, warnings })
+    }
+
+    /// Returns what of the file was not or only approximately taken over.
+    pub fn warnings(&self) -> &[String] {
+        &self.warnings
     }
 
     /// Returns whether a controller is to bring entries.
@@ -128,16 +146,17 @@ impl Tutorial {
 }
 
 /// Reads `path`. `program` is for switches that name none. The error is one sentence.
-fn load(
-    path: &Path,
-    program: Option<&Path>,
-    places: &TestbedConfig,
-    logs: Option<PathBuf>,
-    work: &Path,
-) -> Result<Loaded, String> {
-    let text = std::fs::read_to_string(path).map_err(|error| error.to_string())?;
-    let file: File = serde_json::from_str(&text)
-        .map_err(|error| format!("not a topology.json of the p4 tutorials: {error}"))?;
+fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Result<Loaded, String> {
+    let text = read_text(path).map_err(|error| error.to_string())?;
+    let program = program.map(|named| find(named, path).map_err(|reason| format!("--program: {reason}")));
+    let program = program.transpose()?;
+    let file: File = match serde_json::from_str(&text) {
+        Ok(file) => file,
+        Err(error) => return p4_utils(&text, &error, program, maker, work),
+    };
+    if let Some(program) = &program {
+        is_used(program, &file, path)?;
+    }
     let links = file
         .links
         .iter()
@@ -148,12 +167,12 @@ fn load(
     for (i, name) in in_order(file.switches.keys()).into_iter().enumerate() {
         let spec = &file.switches[name];
         let place = |reason: String| format!("switches.{name}: {reason}");
-        let named = spec.program.as_deref().or(program);
         // A controller that brings entries brings the program too.
-        let program = match (named, &spec.runtime_json) {
-            (_, Some(_)) => None,
-            (Some(named), None) => Some(find(named, path).map_err(place)?),
-            (None, None) => {
+        let program = match (&spec.program, &program, &spec.runtime_json) {
+            (_, _, Some(_)) => None,
+            (Some(named), _, None) => Some(find(named, path).map_err(place)?),
+            (None, Some(program), None) => Some(program.clone()),
+            (None, None, None) => {
                 return Err(place("it has neither program nor runtime_json; name a program".to_owned()));
             }
         };
@@ -178,31 +197,128 @@ fn load(
             commands: spec.commands.clone(),
         }
     });
-    let rates = links.iter().filter_map(|link| Some((link, link.rate?)));
-    let rates = rates.flat_map(|(link, rate)| [(link.a.clone(), rate), (link.b.clone(), rate)]).collect();
-    Ok(Loaded {
-        rates,
-        has_runtime: file.switches.values().any(|switch| switch.runtime_json.is_some()),
-        plan: Plan {
-            work: work.to_owned(),
-            switch: places.switch,
-            // A log of its own for each switch needs a process of its own, and so does a link past all switches.
-            one_process: places.one_process()
-                && logs.is_none()
-                && links.iter().all(|link| link.has_switch(&file)),
-            exe: places.exe.clone(),
-            weir: plan::own_program()?,
-            seed: 1,
-            frame: FULL_FRAME,
-            mtu: MTU,
-            hosts: hosts.collect(),
-            switches,
-            links: links.into_iter().zip(1..).map(|(link, number)| link.plan(number)).collect(),
-            static_arp: false, // the file's commands say what is to be known
-            pcaps: places.pcaps.clone(),
-            logs,
-        },
-    })
+    // The file's commands say what hosts are to know of each other.
+    let loaded = maker.make(hosts.collect(), switches, links, false, work)?;
+    let has_runtime = file.switches.values().any(|switch| switch.runtime_json.is_some());
+    Ok(Loaded { has_runtime, ..loaded })
+}
+
+/// Refuses a program that no switch would run, since each gets another by its `runtime_json`.
+fn is_used(program: &Path, file: &File, topology: &Path) -> Result<(), String> {
+    let mut other = None;
+    for (name, switch) in &file.switches {
+        let Some(runtime) = &switch.runtime_json else { return Ok(()) };
+        let place = |reason: String| format!("switches.{name}: {reason}");
+        let path = find(runtime, topology).map_err(place)?;
+        let text = read_text(&path).map_err(|error| place(format!("{}: {error}", path.display())))?;
+        let read = RuntimeJson::parse(&text);
+        let read =
+            read.map_err(|error| with_file_position(&path.display().to_string(), &text, &error.to_string()))?;
+        let own = find(Path::new(&read.bmv2_json), topology).map_err(place)?;
+        if own == program {
+            return Ok(());
+        }
+        other.get_or_insert((name, own));
+    }
+    match other {
+        None => Ok(()),
+        Some((name, own)) => Err(format!(
+            "--program: no switch would run {}: each gets the program of its runtime_json, {name} {}; leave --program out",
+            program.display(),
+            own.display()
+        )),
+    }
+}
+
+/// Reads a file of p4-utils. `error` is what is wrong with it as one of the tutorials.
+fn p4_utils(
+    text: &str,
+    error: &serde_json::Error,
+    program: Option<PathBuf>,
+    maker: &Maker,
+    work: &Path,
+) -> Result<Loaded, String> {
+    let imported = import(text).map_err(|error| error.to_string())?;
+    let Some(Imported { topology, switch_addresses, warnings, .. }) =
+        imported.filter(|it| !it.switch_addresses.is_empty())
+    else {
+        return Err(format!("not a topology.json of the p4 tutorials or a file of p4-utils: {error}"));
+    };
+    let topology = build_parts(&topology).map_err(|error| format!("topology: {error}"))?;
+    let program = program.ok_or("p4-utils compiles programs itself; name the compiled one by --program")?;
+    let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
+    let cable = |link: &Link| TutorialLink {
+        a: end(link.a),
+        b: end(link.b),
+        delay: link.delay,
+        rate: Some(link.rate),
+    };
+    let links: Vec<TutorialLink> = topology.links.iter().map(cable).collect();
+    let switches = topology.switch_ixs().map(|ix| {
+        let name = &topology.switch(ix).name;
+        let place = switch_addresses.get(name);
+        PlannedSwitch {
+            name: name.clone(),
+            device_id: place.map_or(plan::device_id(ix), |place| place.device_id),
+            grpc_port: place.map_or(plan::grpc_port(ix), |place| place.grpc_port),
+            thrift_port: plan::thrift_port(ix),
+            cpu_port: None,
+            priorities: 1,
+            program: Some(program.clone()),
+            options: links.iter().flat_map(|link| link.switch_options(name)).collect(),
+        }
+    });
+    let switches = switches.collect();
+    let loaded = maker.make(plan::hosts(&topology), switches, links, true, work)?;
+    Ok(Loaded { warnings, ..loaded })
+}
+
+/// Makes the plans of networks.
+struct Maker {
+    places: TestbedConfig,
+    /// Logs go here.
+    logs: Option<PathBuf>,
+}
+
+impl Maker {
+    /// Makes a plan whose files are in `work`.
+    fn make(
+        &self,
+        hosts: Vec<PlannedHost>,
+        switches: Vec<PlannedSwitch>,
+        links: Vec<TutorialLink>,
+        static_arp: bool,
+        work: &Path,
+    ) -> Result<Loaded, String> {
+        let Maker { places, logs } = self;
+        let rates = links.iter().filter_map(|link| Some((link, link.rate?)));
+        let rates = rates.flat_map(|(link, rate)| [(link.a.clone(), rate), (link.b.clone(), rate)]).collect();
+        let has_switch = |link: &TutorialLink| {
+            [&link.a, &link.b].iter().any(|(node, _)| switches.iter().any(|switch| switch.name == *node))
+        };
+        Ok(Loaded {
+            rates,
+            has_runtime: false,
+            warnings: Vec::new(),
+            plan: Plan {
+                work: work.to_owned(),
+                switch: places.switch,
+                // A log of its own for each switch needs a process of its own, and so does a link past all switches.
+                one_process: places.one_process() && logs.is_none() && links.iter().all(has_switch),
+                exe: places.exe.clone(),
+                weir: plan::own_program()?,
+                seed: 1,
+                frame: FULL_FRAME,
+                mtu: MTU,
+                hosts,
+                switches,
+                links: links.into_iter().zip(1..).map(|(link, number)| link.plan(number)).collect(),
+                static_arp,
+                pcaps: places.pcaps.clone(),
+                logs: logs.clone(),
+            },
+        })
+    }
 }
 
 /// A link of the file.
@@ -219,10 +335,6 @@ impl TutorialLink {
         let own = [&self.a, &self.b].into_iter().filter(|end| end.0 == switch);
         let rated = own.filter_map(|(_, port)| Some((port, self.rate?.as_bps())));
         rated.flat_map(|(port, bps)| ["--port-rate".to_owned(), format!("{port}={bps}bps")]).collect()
-    }
-
-    fn has_switch(&self, file: &File) -> bool {
-        [&self.a, &self.b].iter().any(|(node, _)| file.switches.contains_key(node))
     }
 
     fn plan(self, number: usize) -> PlannedLink {
@@ -315,22 +427,31 @@ fn in_order<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
 mod tests {
     use super::*;
 
-    fn read(links: &str) -> Result<Loaded, String> {
+    /// Reads a file in a dir with the programs `p.json` and `q.json`, and `p-runtime.json` with the former.
+    fn read_file(text: &str, program: Option<&str>) -> Result<Loaded, String> {
         let dir = tempfile::tempdir().unwrap();
-        let (topology, program) = (dir.path().join("topology.json"), dir.path().join("p.json"));
-        std::fs::write(&program, "{}").unwrap();
-        let hosts = r#"{"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["true"]},
-                        "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}"#;
-        let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
-        let text = format!(r#"{{"hosts": {hosts}, "switches": {switches}, "links": {links}}}"#);
-        std::fs::write(&topology, text).unwrap();
+        let file = |name: &str, text: &str| std::fs::write(dir.path().join(name), text).unwrap();
+        ["p.json", "q.json"].iter().for_each(|name| file(name, "{}"));
+        let runtime =
+            r#"{"target": "bmv2", "p4info": "p.txtpb", "bmv2_json": "p.json", "table_entries": []}"#;
+        file("p-runtime.json", runtime);
+        file("topology.json", text);
         let places = TestbedConfig {
             switch: SwitchKind::Weir,
             process_per_switch: false,
             exe: "weir".into(),
             pcaps: None,
         };
-        load(&topology, Some(Path::new("p.json")), &places, None, dir.path())
+        let maker = Maker { places, logs: None };
+        load(&dir.path().join("topology.json"), program.map(Path::new), &maker, dir.path())
+    }
+
+    fn read(links: &str) -> Result<Loaded, String> {
+        let hosts = r#"{"h1": {"ip": "10.0.1.1/24", "mac": "08:00:00:00:01:11", "commands": ["true"]},
+                        "h2": {"ip": "10.0.2.2/24", "mac": "08:00:00:00:02:22"}}"#;
+        let switches = r#"{"s10": {"cpu_port": "510"}, "s2": {}}"#;
+        let text = format!(r#"{{"hosts": {hosts}, "switches": {switches}, "links": {links}}}"#);
+        read_file(&text, Some("p.json"))
     }
 
     #[test]
@@ -361,5 +482,55 @@ mod tests {
         assert!(wrong(r#"[["h1"]]"#).contains("[end, end, latency, bandwidth]"));
         assert!(wrong(r#"[["h1", "s2-p1", "5"]]"#).contains("latency"));
         assert!(wrong(r#"[["h1", "s2-p1", 0, 0]]"#).contains("Mbit/s"));
+    }
+
+    #[test]
+    fn a_host_may_have_no_address() {
+        let it = read_file(
+            r#"{"hosts": {"h1": {"ip": null, "mac": "08:00:00:00:01:11"},
+                          "h2": {"ip": "10.0.1.2/24", "mac": "08:00:00:00:02:22"}},
+                "switches": {"s1": {}}, "links": [["h1", "s1-p1"], ["h2", "s1-p2"]]}"#,
+            Some("p.json"),
+        );
+        let it = it.unwrap();
+        let addresses: Vec<_> = it.plan.hosts.iter().map(|host| host.ip.as_deref()).collect();
+        assert_eq!((addresses, it.plan.links.len()), (vec![None, Some("10.0.1.2/24")], 2));
+    }
+
+    #[test]
+    fn a_program_that_no_switch_would_run_is_refused() {
+        let with = |switches: &str, program: &str| {
+            let text = format!(r#"{{"hosts": {{}}, "switches": {switches}, "links": []}}"#);
+            read_file(&text, Some(program)).map(|it| it.plan.switches[0].program.is_some())
+        };
+        let runtime =
+            r#"{"s1": {"runtime_json": "p-runtime.json"}, "s2": {"runtime_json": "p-runtime.json"}}"#;
+        assert_eq!(with(runtime, "p.json"), Ok(false), "the controller brings it");
+        let reason = with(runtime, "q.json").unwrap_err();
+        assert!(
+            reason.starts_with("--program: no switch would run ") && reason.contains(", s1 "),
+            "{reason}"
+        );
+        assert!(with(runtime, "nope.json").unwrap_err().starts_with("--program: there is no nope.json"));
+        assert_eq!(with(r#"{"s1": {}, "s2": {"runtime_json": "p-runtime.json"}}"#, "q.json"), Ok(true));
+    }
+
+    #[test]
+    fn p4_utils_files_become_plans_with_their_ports_and_ids() {
+        let app = r#"{"p4_src": "x.p4", "cli": true, "exec_scripts": [],
+          "topology": {"assignment_strategy": "l3", "default": {"bw": 10, "delay": 1},
+            "links": [["h1", "s1"], ["h2", "s2"], ["s1", "s2"]],
+            "hosts": {"h1": {}, "h2": {}}, "switches": {"s1": {}, "s2": {}}}}"#;
+        let it = read_file(app, Some("p.json")).unwrap();
+        let places: Vec<_> = it.plan.switches.iter().map(|s| (s.device_id, s.grpc_port)).collect();
+        assert_eq!(places, [(1, 9559), (2, 9560)]);
+        assert_eq!(it.plan.hosts[1].ip.as_deref(), Some("10.2.2.2/14"));
+        assert!(it.plan.static_arp && it.plan.one_process && !it.has_runtime);
+        assert_eq!(it.plan.links[2].a, ("s1".to_owned(), 2));
+        assert_eq!(it.warnings, ["exec_scripts is Python's and not taken over"]);
+        assert!(read_file(app, None).err().unwrap().contains("--program"));
+        let reason = read_file(r#"{"program": "x.p4", "targets": {"mininet": {}}}"#, None).err().unwrap();
+        assert!(reason.contains("p4lang/p4app"), "{reason}");
+        assert!(read_file("{}", None).err().unwrap().starts_with("not a topology.json of the p4 tutorials"));
     }
 }

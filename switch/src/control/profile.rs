@@ -122,7 +122,8 @@ impl Control {
                 if let Some((group, _)) = user {
                     return Err(ControlError::in_use(format!("{name}: member {id} is in group {group}")));
                 }
-                pipeline.member_delete(&name, handle)?;
+                let in_use = in_entry(&name, "member", id);
+                pipeline.member_delete(&name, handle).map_err(in_use)?;
                 self.profiles.entry(member.action_profile_id).or_default().members.remove(&id);
             }
         }
@@ -162,7 +163,7 @@ impl Control {
                 known.handle
             }
             (_, Some(known)) => {
-                pipeline.group_delete(&name, known.handle)?;
+                pipeline.group_delete(&name, known.handle).map_err(in_entry(&name, "group", id))?;
                 self.profiles.entry(group.action_profile_id).or_default().groups.remove(&id);
                 return Ok(());
             }
@@ -287,6 +288,16 @@ fn no_member(id: u32) -> ControlError {
 
 fn no_group(id: u32) -> ControlError {
     ControlError::not_found(format!("there is no group {id}"))
+}
+
+/// Names a member or group that cannot go by the controller's id: the pipeline knows its handle only.
+fn in_entry(profile: &str, what: &str, id: u32) -> impl Fn(TableError) -> ControlError {
+    move |error| match error {
+        TableError::InUse { .. } => {
+            ControlError::in_use(format!("{profile}: {what} {id} is in use by a table entry"))
+        }
+        error => error.into(),
+    }
 }
 
 fn mixed_modes(info: &ActionProfile) -> ControlError {

@@ -1,26 +1,31 @@
 //! Estimates the duration and memory of a run: `weir run --check`.
 
 use super::memory_bytes;
-use std::collections::HashMap;
+use std::collections::{BTreeMap, HashMap};
 use std::fmt;
-use std::ops::ControlFlow;
+use std::ops::{ControlFlow, Range};
 use std::time::{Duration, Instant};
 use weir_controller::hash::PathHash;
-use weir_controller::routes::{Routes, routes};
 use weir_controller::topology::HostIx;
-use weir_experiment::{Experiment, Flow};
-use weir_experiment::{Observer, Progress};
+use weir_experiment::backend::Error;
+use weir_experiment::{Experiment, Observer, Progress};
+use weir_sim::Simulation;
+use weir_switch::program::Engine;
 use weir_units::{Bytes, Time};
 
-/// Flows that are listed. Of longer experiments the rest is taken to be like these.
-const MAX_LISTED_FLOWS: usize = 500_000;
+/// Flows that are looked at. Of longer experiments the rest is taken to be like these.
+const MAX_FLOWS: u64 = 2_000_000;
 /// The first scheme runs this long, to see how fast this machine is.
 const TRIAL_DURATION: Duration = Duration::from_millis(50);
+/// The same until packets move: a first flow may start late.
+const IDLE_TRIAL: Duration = Duration::from_millis(500);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
 const HEADERS: u64 = 90;
 /// Size of a finished flow in the results, and of a sample of a port or a flow, in bytes.
 const FLOW_BYTES: f64 = 200.0;
 const SAMPLE_BYTES: f64 = 16.0;
+/// Size of a flow that has not finished, in both hosts and the tables of the run. Measured with 1 million flows of 1 B.
+const ACTIVE_FLOW_BYTES: f64 = 1_500.0;
 /// The share of its link that a flow without a size gets where none shares it.
 const BUSY_UTILISATION: f64 = 0.95;
 
@@ -40,44 +45,49 @@ pub struct Estimate {
 impl Estimate {
     /// Estimates what `experiment` takes if `jobs` schemes run at a time on this number of threads.
     ///
-    /// The packet-hops follow from the flows, their paths and the rates of their links; losses and the time that a
+    /// The packet-hops follow from the flows, their paths and the rates of their hosts' links; losses and the time that a
     /// scheme leaves links idle are left out. The speed is that of the first scheme's first moments.
-    pub fn of(experiment: &Experiment, (threads, jobs): (usize, usize)) -> Estimate {
+    ///
+    /// # Errors
+    ///
+    /// If the first scheme cannot run.
+    pub fn of(
+        experiment: &Experiment,
+        (threads, jobs): (usize, usize),
+        engine: Engine,
+    ) -> Result<Estimate, Error> {
         let schemes = experiment.schemes.len();
         let jobs = jobs.clamp(1, schemes.max(1));
-        let Ok(routes) = routes(&experiment.topology, experiment.spec.routing) else {
-            return Estimate { packet_hops: 0.0, at_most: true, time: None, memory: None };
-        };
-        // Flows that start because others end keep their hosts' links busy.
-        let listed = experiment.first_flows(MAX_LISTED_FLOWS);
-        let (one, flows) = match &listed {
-            Ok((flows, until)) => {
-                let part =
-                    (until.as_secs_f64() / experiment.spec.duration.as_secs_f64()).max(f64::MIN_POSITIVE);
-                (of_flows(experiment, &routes, flows) / part, flows.len() as f64 / part)
-            }
-            Err(_) => {
-                let flows = &experiment.flows;
-                let busy = of_busy_hosts(experiment, &routes);
-                (of_flows(experiment, &routes, flows) + busy, flows.len() as f64)
-            }
-        };
+        let traffic = Traffic::of(experiment);
+        let Total { packet_hops, flows, unfinished } = traffic.total();
         let before = memory_bytes("VmRSS:");
-        let mut trial = SpeedProbe { began: None, speed: None };
-        // What comes of it does not matter, only how long it took.
-        let _ = weir_sim::run(experiment, &mut trial);
+        let mut trial = SpeedProbe::default();
+        let began = Instant::now();
+        let run = weir_sim::run_on(experiment, &Simulation { engine, ..Simulation::new(1) }, &mut trial)?;
+        let took = began.elapsed().as_secs_f64();
         let after = memory_bytes("VmRSS:");
-        let packet_hops = one * schemes as f64;
-        let time =
-            trial.speed.map(|speed| Duration::from_secs_f64(packet_hops / speed / threads.max(1) as f64));
+        let is_whole = !run.summary.partial;
+        let packet_hops =
+            if is_whole { run.summary.packet_hops as f64 } else { packet_hops * schemes as f64 };
+        let seconds = match trial.speed {
+            _ if is_whole => took,
+            Some(speed) => packet_hops / speed,
+            None => took * schemes as f64 * trial.remaining(experiment.spec.duration),
+        };
         let series = (experiment.observed_ports.len() + 2 * experiment.recorded_flow_count()) as f64;
         let samples = experiment.spec.duration / experiment.spec.observe.interval;
         let results = schemes as f64 * (flows * FLOW_BYTES + series * samples as f64 * SAMPLE_BYTES);
         let memory = before.zip(after).map(|(before, after)| {
-            let fabric = after.saturating_sub(before) as f64;
+            let fabric = after.saturating_sub(before) as f64 + unfinished * ACTIVE_FLOW_BYTES;
             before as f64 + fabric * jobs as f64 + results
         });
-        Estimate { packet_hops, at_most: listed.is_err(), time, memory }
+        Ok(Estimate {
+            packet_hops,
+            at_most: traffic.is_closed && !is_whole,
+            // Centuries have no duration.
+            time: Duration::try_from_secs_f64(seconds / threads.max(1) as f64).ok(),
+            memory,
+        })
     }
 }
 
@@ -107,76 +117,216 @@ fn payload(experiment: &Experiment) -> f64 {
     experiment.spec.mtu.get().saturating_sub(HEADERS).max(1) as f64
 }
 
+/// Packets and bytes, headers included.
+#[derive(Clone, Copy, Debug, Default)]
+struct Demand {
+    flows: f64,
+    packets: f64,
+    bytes: f64,
+}
+
+impl Demand {
+    fn add(&mut self, other: Demand) {
+        self.flows += other.flows;
+        self.packets += other.packets;
+        self.bytes += other.bytes;
+    }
+}
+
+/// One direction of a host's link.
+#[derive(Clone, Copy, Debug)]
+struct Access {
+    bytes: f64,
+    /// Start of the first flow.
+    since: Time,
+}
+
+impl Default for Access {
+    fn default() -> Access {
+        Access { bytes: 0.0, since: Time::MAX }
+    }
+}
+
+impl Access {
+    fn add(&mut self, bytes: f64, start: Time) {
+        self.bytes += bytes;
+        self.since = self.since.min(start);
+    }
+}
+
+/// What the flows of an experiment would send.
+struct Traffic<'e> {
+    experiment: &'e Experiment,
+    /// By sender and receiver, in an order that does not change.
+    pairs: BTreeMap<(HostIx, HostIx), Demand>,
+    /// By host: as sender, as receiver.
+    access: HashMap<HostIx, [Access; 2]>,
+    /// The first flows of workloads whose flows start when others end.
+    closed: Demand,
+    is_closed: bool,
+    /// The time until which flows were looked at.
+    until: Time,
+}
+
+/// The cost of one scheme.
+struct Total {
+    packet_hops: f64,
+    flows: f64,
+    /// Flows that the hosts' links leave no time for.
+    unfinished: f64,
+}
+
+impl<'e> Traffic<'e> {
+    fn of(experiment: &'e Experiment) -> Traffic<'e> {
+        let end = experiment.spec.duration;
+        let mut feed = experiment.feed();
+        let mut traffic = Traffic {
+            experiment,
+            pairs: BTreeMap::new(),
+            access: HashMap::new(),
+            closed: Demand::default(),
+            is_closed: feed.is_closed(),
+            until: end,
+        };
+        for flow in &experiment.flows {
+            let stop = flow.stop.unwrap_or(end).min(end);
+            traffic.add((flow.from, flow.to), flow.start..stop, flow.size);
+        }
+        let mut flows = experiment.flows.len() as u64;
+        while let Some(due) = feed.due().filter(|&due| due < end) {
+            flows += 1;
+            if flows > MAX_FLOWS {
+                traffic.until = due.max(Time::from_ps(1));
+                break;
+            }
+            let Some((source, it, _)) = feed.take(due) else { break };
+            let demand = traffic.add((it.from, it.to), it.start..end, Some(it.size));
+            if feed.is_source_closed(source) {
+                traffic.closed.add(demand);
+            }
+        }
+        traffic
+    }
+
+    fn add(&mut self, (from, to): (HostIx, HostIx), within: Range<Time>, size: Option<Bytes>) -> Demand {
+        let payload = payload(self.experiment);
+        let time = within.end.saturating_sub(within.start);
+        let room = self.capacity(from, time).min(self.capacity(to, time));
+        let full = (room * payload / (payload + HEADERS as f64)).max(1.0);
+        let sent = size.map_or(full, |size| size.as_f64().min(full));
+        let packets = (sent / payload).ceil();
+        let demand = Demand { flows: 1.0, packets, bytes: sent + packets * HEADERS as f64 };
+        self.pairs.entry((from, to)).or_default().add(demand);
+        for (host, side) in [(from, 0), (to, 1)] {
+            self.access.entry(host).or_default()[side].add(demand.bytes, within.start);
+        }
+        demand
+    }
+
+    /// Bytes that a host's link carries in some time.
+    fn capacity(&self, host: HostIx, time: Time) -> f64 {
+        let topology = &self.experiment.topology;
+        topology.link(topology.host(host).link).rate.bytes_in(time).as_f64() * BUSY_UTILISATION
+    }
+
+    /// Returns the part of a host's flows that its link has time for.
+    fn share(&self, host: HostIx, side: usize) -> f64 {
+        let Access { bytes, since } = self.access.get(&host).map(|sides| sides[side]).unwrap_or_default();
+        let capacity = self.capacity(host, self.until.saturating_sub(since));
+        if bytes > capacity { capacity / bytes } else { 1.0 }
+    }
+
+    fn total(&self) -> Total {
+        let mut lengths = HopCounts { experiment: self.experiment, known: HashMap::new() };
+        let mut total = Total { packet_hops: 0.0, flows: 0.0, unfinished: 0.0 };
+        for (&(from, to), demand) in &self.pairs {
+            let share = self.share(from, 0).min(self.share(to, 1));
+            total.packet_hops += demand.packets * share * lengths.of(from, to);
+            total.flows += demand.flows;
+            total.unfinished += demand.flows * (1.0 - share);
+        }
+        let part = self.until.as_secs_f64() / self.experiment.spec.duration.as_secs_f64();
+        for sum in [&mut total.packet_hops, &mut total.flows, &mut total.unfinished] {
+            *sum /= part.max(f64::MIN_POSITIVE);
+        }
+        if self.is_closed {
+            let (packets, packet_hops) = self.of_busy_hosts(&mut lengths);
+            total.packet_hops += packet_hops;
+            total.flows += packets * self.closed.flows / self.closed.packets.max(1.0);
+        }
+        total
+    }
+
+    /// Packets and packet-hops if flows that start when others end keep their hosts' links busy.
+    fn of_busy_hosts(&self, lengths: &mut HopCounts<'_>) -> (f64, f64) {
+        let frame = self.closed.bytes / self.closed.packets.max(1.0);
+        let hosts: Vec<HostIx> = self.experiment.topology.host_ixs().collect();
+        let (mut packets, mut packet_hops) = (0.0, 0.0);
+        for (i, &from) in hosts.iter().enumerate() {
+            let to = hosts[(i + hosts.len() / 2) % hosts.len()];
+            let sent = self.capacity(from, self.experiment.spec.duration) / frame.max(HEADERS as f64);
+            packets += sent;
+            packet_hops += sent * lengths.of(from, to);
+        }
+        (packets, packet_hops)
+    }
+}
+
 /// Switches that a packet and its share of an ACK pass, for each packet between two hosts.
 struct HopCounts<'e> {
     experiment: &'e Experiment,
-    routes: &'e Routes,
     known: HashMap<(HostIx, HostIx), f64>,
 }
 
 impl HopCounts<'_> {
     fn of(&mut self, from: HostIx, to: HostIx) -> f64 {
-        let (experiment, routes) = (self.experiment, self.routes);
+        let experiment = self.experiment;
         *self.known.entry((from, to)).or_insert_with(|| {
-            let path = routes.path(&experiment.topology, from, to, PathHash(1));
+            let path = experiment.routes().path(&experiment.topology, from, to, PathHash(1));
             let acks = 1.0 / f64::from(experiment.spec.transport.ack_every);
             path.map_or(0.0, |path| path.hops.len() as f64 * (1.0 + acks))
         })
     }
 }
 
-fn of_flows(experiment: &Experiment, routes: &Routes, flows: &[Flow]) -> f64 {
-    let mut lengths = HopCounts { experiment, routes, known: HashMap::new() };
-    // Flows without a size share the links of their hosts.
-    let mut sharing: HashMap<HostIx, f64> = HashMap::new();
-    for flow in flows.iter().filter(|flow| flow.size.is_none()) {
-        for host in [flow.from, flow.to] {
-            *sharing.entry(host).or_default() += 1.0;
-        }
-    }
-    let end = experiment.spec.duration;
-    let packets = |flow: &Flow| {
-        let time = flow.stop.unwrap_or(end).min(end).saturating_sub(flow.start);
-        let max = |host| {
-            let link = experiment.topology.link(experiment.topology.host(host).link);
-            link.rate.bytes_in(time).as_f64() / sharing.get(&host).copied().unwrap_or(1.0).max(1.0)
-        };
-        let max = max(flow.from).min(max(flow.to)) * BUSY_UTILISATION;
-        (flow.size.map_or(max, |size| size.as_f64().min(max)) / payload(experiment)).max(1.0)
-    };
-    flows.iter().map(|flow| packets(flow) * lengths.of(flow.from, flow.to)).sum()
-}
-
-fn of_busy_hosts(experiment: &Experiment, routes: &Routes) -> f64 {
-    let topology = &experiment.topology;
-    let mut lengths = HopCounts { experiment, routes, known: HashMap::new() };
-    let hosts: Vec<HostIx> = topology.host_ixs().collect();
-    let busy = |(i, &from): (usize, &HostIx)| {
-        let to = hosts[(i + hosts.len() / 2) % hosts.len()];
-        let sent: Bytes = topology.link(topology.host(from).link).rate.bytes_in(experiment.spec.duration);
-        sent.as_f64() * BUSY_UTILISATION / payload(experiment) * lengths.of(from, to)
-    };
-    hosts.iter().enumerate().map(busy).sum()
-}
-
 /// Measures the speed of the first scheme, and breaks the run off.
+#[derive(Default)]
 struct SpeedProbe {
-    /// Time of the first observation, and the packet-hops until then.
-    began: Option<(Instant, u64)>,
-    /// Packet-hops per second.
+    /// Time of the first observation.
+    began: Option<Instant>,
+    /// Time of the last observation before packets moved, and the packet-hops until then.
+    moved: Option<(Instant, u64)>,
+    /// Packet-hops per second since then.
     speed: Option<f64>,
+    /// Virtual time that the first scheme reached; its end if it is over.
+    now: Time,
+}
+
+impl SpeedProbe {
+    /// Returns how many times as long the first scheme takes as its trial.
+    fn remaining(&self, end: Time) -> f64 {
+        end.as_secs_f64() / self.now.max(Time::from_ps(1)).as_secs_f64()
+    }
 }
 
 impl Observer for SpeedProbe {
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()> {
-        let Some((began, before)) = self.began else {
-            self.began = Some((Instant::now(), progress.packet_hops));
-            return ControlFlow::Continue(());
-        };
-        let spent = began.elapsed();
-        if progress.index > 0 || progress.now == Time::ZERO {
+        if progress.index > 0 {
+            self.now = progress.end;
             return ControlFlow::Break(());
         }
+        let now = Instant::now();
+        let began = *self.began.get_or_insert(now);
+        self.now = progress.now;
+        let (since, before) = match self.moved {
+            Some(moved) if progress.packet_hops > moved.1 => moved,
+            _ => {
+                self.moved = Some((now, progress.packet_hops));
+                let is_over = now.duration_since(began) >= IDLE_TRIAL;
+                return if is_over { ControlFlow::Break(()) } else { ControlFlow::Continue(()) };
+            }
+        };
+        let spent = now.duration_since(since);
         self.speed = Some((progress.packet_hops - before) as f64 / spent.as_secs_f64().max(1e-6));
         if spent < TRIAL_DURATION { ControlFlow::Continue(()) } else { ControlFlow::Break(()) }
     }
@@ -186,10 +336,18 @@ impl Observer for SpeedProbe {
 mod tests {
     use super::*;
 
+    fn estimate(text: &str) -> (Experiment, Estimate) {
+        let experiment =
+            Experiment::parse(text, "x.yaml", "x", &[], None).unwrap_or_else(|error| panic!("{error}"));
+        let estimate = Estimate::of(&experiment, (1, 1), Engine::default()).unwrap();
+        (experiment, estimate)
+    }
+
+    /// As the formula has it, even where the trial comes to the end of the run.
     fn estimated_and_counted(text: &str) -> (f64, f64) {
-        let experiment = Experiment::parse(text, "x.yaml", "x", &[], None).unwrap();
-        let estimate = Estimate::of(&experiment, (1, 1));
-        (estimate.packet_hops, weir_sim::run(&experiment, &mut ()).unwrap().summary.packet_hops as f64)
+        let (experiment, _) = estimate(text);
+        let estimated = Traffic::of(&experiment).total().packet_hops * experiment.schemes.len() as f64;
+        (estimated, weir_sim::run(&experiment, &mut ()).unwrap().summary.packet_hops as f64)
     }
 
     #[test]
@@ -208,5 +366,56 @@ mod tests {
             assert!(closed || estimated / counted < 1.35, "{traffic}: {estimated} {counted}");
             assert!(counted / estimated < 1.35, "{traffic}: {estimated} {counted}");
         }
+    }
+
+    /// Packets of a byte, and flows that start when others end.
+    #[test]
+    fn small_flows_are_packets_of_their_own() {
+        let star = |workloads: &str| {
+            format!(
+                "topology: {{kind: star, hosts: 6, rate: 1Gbps}}\nschemes: [dctcp]\nduration: 1600us\n\
+                 workloads: [{workloads}]\n"
+            )
+        };
+        let jobs = "{kind: jobs, jobs: 4, servers: 4, request: 2KB, response: 8KB}";
+        let poisson = "{kind: poisson, sizes: 1B, load: 0.4%, stop: 400us}";
+        let (estimated, counted) = estimated_and_counted(&star(poisson));
+        assert!((0.74..1.35).contains(&(estimated / counted)), "{estimated} {counted}");
+        for workloads in
+            [jobs, &format!("{poisson}, {jobs}"), "{kind: back-to-back, sizes: 1B, parallel: 20}"]
+        {
+            let (estimated, counted) = estimated_and_counted(&star(workloads));
+            assert!(estimated > counted, "{workloads}: {estimated} {counted}");
+        }
+        // More than the links carry: max of it is never sent.
+        let (estimated, counted) = estimated_and_counted(&star(&poisson.replace("0.4%", "4%")));
+        assert!((0.74..1.5).contains(&(estimated / counted)), "{estimated} {counted}");
+    }
+
+    #[test]
+    fn a_first_flow_that_starts_late_is_estimated() {
+        let (_, estimate) = estimate(
+            "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 200ms\n\
+             flows: [{from: h1, to: h2, size: 1MB, start: 150ms}]\n",
+        );
+        assert!((1e3..2e3).contains(&estimate.packet_hops), "{estimate:?}");
+        assert!(estimate.time.is_some_and(|time| time.as_secs() < 60), "{estimate:?}");
+    }
+
+    #[test]
+    fn an_hour_without_a_packet_is_estimated() {
+        let (_, estimate) = estimate(
+            "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 3600s\n\
+             flows: [{from: h1, to: h2, size: 1MB, start: 3599s}]\n",
+        );
+        assert!(estimate.time.is_some_and(|time| time.as_secs() > 10), "{estimate:?}");
+    }
+
+    #[test]
+    fn no_flow_is_no_packet_hop() {
+        let (_, estimate) = estimate(
+            "topology: {kind: star, hosts: 2, rate: 25Gbps}\nschemes: [hpcc]\nduration: 20ms\npolicy: {}\n",
+        );
+        assert!(estimate.to_string().starts_with("about 0 thousand packet-hops"), "{estimate}");
     }
 }

@@ -12,13 +12,13 @@ use weir_testbed::{SwitchKind, Tutorial, TutorialSwitches};
 
 /// Bring up a network of the p4 tutorials, or remove the remains of killed runs
 ///
-/// Hosts, switches and links of a topology.json, with Mininet's command line. Switches whose runtime_json brings
+/// Hosts, switches and links of a topology.json, or of a file of p4-utils, with Mininet's command line. Switches whose runtime_json brings
 /// entries get them, and their program, over P4Runtime. With --json there is no command line: the network is taken down after
 /// its hosts pinged each other. Needs root and Debian's package mininet.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
-    /// Topology of the p4 tutorials
+    /// Topology of the p4 tutorials, or p4-utils' p4app.json or topology.json
     #[arg(value_name = "TOPOLOGY.json", required_unless_present = "clean")]
     topology: Option<PathBuf>,
 
@@ -107,6 +107,9 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
         logs,
     };
     let mut network = Tutorial::start(topology, switches, SIGNALS)?;
+    for warning in network.warnings() {
+        writeln!(std::io::stderr(), "warning: {}: {warning}", topology.display())?;
+    }
     if network.has_runtime() {
         let mut apply = Command::new(std::env::current_exe()?);
         let applied = apply.args(["controller", "apply", "--topology"]).arg(topology).output()?;

@@ -33,6 +33,7 @@ use std::num::NonZeroUsize;
 use std::path::Path;
 use std::sync::Arc;
 use weir_experiment::Catalogue;
+use weir_experiment::input::read_text;
 use weir_experiment::yaml::with_file_position;
 use weir_report::files::{MODE_PUBLIC, OutputFile, write_atomic};
 use weir_report::sweep::pool::{Pool, cores};
@@ -159,7 +160,7 @@ fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
 
 /// Reads a text file; the message names it.
 fn read(path: &Path) -> Result<String, Failure> {
-    std::fs::read_to_string(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
+    read_text(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
 /// Returns the memory of this process in bytes as Linux counts it, `None` elsewhere: `VmHWM:` is the most that it ever had,

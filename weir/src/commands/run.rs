@@ -13,12 +13,12 @@ use crate::live::{ServeOptions, View, WebView};
 use crate::output::ActionOutput;
 use crate::privilege;
 use live::{Live, ProgressView};
-use serde_json::{Value, json};
+use serde_json::json;
 use std::io::{self, BufWriter, Write};
 use std::num::NonZeroUsize;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
-use weir_experiment::backend::{Backend, CorePool, RunOutcome};
+use weir_experiment::backend::{Backend, CorePool, Error, RunOutcome};
 use weir_experiment::results::Results;
 use weir_experiment::{Catalogue, Experiment};
 use weir_report::{
@@ -39,7 +39,7 @@ pub fn help(keys: &str) -> String {
 
 const VALUES: &str = "
 Sizes are written 64KB; websearch, fb_hadoop, alistorage, google_rpc2008 or
-data_mining; a .csv file of size,cumulative probability; {choice: [2KB, 8KB]};
+data_mining; a file of size,cumulative probability; {choice: [2KB, 8KB]};
 {uniform: {least: 1KB, most: 1MB}}; {pareto: {mean: 192MB, shape: 1.5}}. Hosts:
 h1-h64; h1-h128/2 (every second); h1,h5,h9-h12. Hosts are h1, h2.. and switches
 s1, s2.. `weir schema --markdown` lists values and defaults of every key.";
@@ -178,25 +178,18 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     check_backend(args)?;
+    if let Some(dir) = &args.out {
+        RunDir::at(dir).map_err(Failure::input)?;
+    }
     if args.check {
-        for (file, experiment) in args.files.iter().zip(&experiments) {
-            if console.style.json {
-                console.print_json(&checked(file, experiment, args))?;
-                continue;
-            }
-            let (schemes, flows) = (experiment.schemes.len(), report::describe::traffic(experiment));
-            let schemes = if schemes == 1 { "1 scheme".to_owned() } else { format!("{schemes} schemes") };
-            write!(console.out, "{}: ok, {schemes}, {flows}", file.display())?;
-            match args.on {
-                BackendKind::Sim => {
-                    let estimate = Estimate::of(experiment, threads(args, experiment));
-                    writeln!(console.out, "; {estimate}")?;
-                }
-                // Mininet takes as long as the traffic.
-                BackendKind::Mininet => writeln!(console.out)?,
-            }
-        }
-        return Ok(());
+        return args
+            .files
+            .iter()
+            .zip(&experiments)
+            .try_for_each(|(file, experiment)| check(file, experiment, args, console));
+    }
+    for (file, experiment) in args.files.iter().zip(&experiments) {
+        backend(experiment, args, None)?.check(experiment).map_err(|error| error.at(file.display()))?;
     }
     interrupt::catch_ctrl_c()?;
     let web = args.serve.open()?;
@@ -209,18 +202,38 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the report of `--check` on an experiment.
-fn checked(file: &Path, experiment: &Experiment, args: &Args) -> Value {
-    let estimate = (args.on == BackendKind::Sim).then(|| Estimate::of(experiment, threads(args, experiment)));
-    let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
-    let estimate = estimate.map(|estimate| {
-        json!({
-            "packet_hops": estimate.packet_hops, "at_most": estimate.at_most,
-            "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
-        })
-    });
+/// Does all that a run does before its first event, and reports what the run would take.
+fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
+    let refused = |error: Error| error.at(file.display());
+    // Mininet takes as long as the traffic. First the estimate: what a check has freed would count as there before the run.
+    let estimate = (args.on == BackendKind::Sim)
+        .then(|| Estimate::of(experiment, threads(args, experiment), args.engine.into()));
+    let estimate = estimate.transpose().map_err(refused)?;
+    backend(experiment, args, None)?.check(experiment).map_err(refused)?;
     let traffic = report::describe::traffic(experiment);
-    json!({"file": file, "schemes": schemes, "traffic": traffic, "estimate": estimate})
+    let routes = report::describe::routes(experiment);
+    if console.style.json {
+        let schemes: Vec<&str> = experiment.schemes.iter().map(|scheme| scheme.label.as_str()).collect();
+        let estimate = estimate.map(|estimate| {
+            json!({
+                "packet_hops": estimate.packet_hops, "at_most": estimate.at_most,
+                "seconds": estimate.time.map(|time| time.as_secs_f64()), "memory_bytes": estimate.memory,
+            })
+        });
+        return console.print_json(&json!({
+            "file": file, "schemes": schemes, "traffic": traffic, "routes": routes, "estimate": estimate,
+        }));
+    }
+    let schemes = experiment.schemes.len();
+    let schemes = if schemes == 1 { "1 scheme".to_owned() } else { format!("{schemes} schemes") };
+    write!(console.out, "{}: ok, {schemes}, {traffic}", file.display())?;
+    if let Some(routes) = routes {
+        write!(console.out, "; routes: {routes}")?;
+    }
+    if let Some(estimate) = estimate {
+        write!(console.out, "; {estimate}")?;
+    }
+    Ok(writeln!(console.out)?)
 }
 
 fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, Failure> {
@@ -234,8 +247,6 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
     if args.on == BackendKind::Mininet {
-        Mininet::check(&experiment)?;
-        policy_key(&experiment, args)?;
         // Agents have their flows before the traffic starts.
         experiment.list_flows().map_err(Failure::input)?;
     }
@@ -282,7 +293,11 @@ fn run_one(
     };
     let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
-    let backend = backend(experiment, args)?;
+    let pcaps = args.pcap.as_deref().map(dir).transpose()?;
+    if args.on == BackendKind::Mininet {
+        privilege::retain_capabilities(privilege::MININET)?;
+    }
+    let backend = backend(experiment, args, pcaps)?;
     let keeper = CheckpointWriter::new(place, &before, experiment)?;
     interrupt::set_results_dir(keeper.partial());
     for (what, value) in &described.facts {
@@ -364,8 +379,12 @@ fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, F
     args.policy_key.as_deref().map(check_key).transpose()
 }
 
-/// Returns what is to run the experiment.
-fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Failure> {
+/// Returns what is to run the experiment. `pcaps` is the dir of captures.
+fn backend(
+    experiment: &Experiment,
+    args: &Args,
+    pcaps: Option<PathBuf>,
+) -> Result<Box<dyn Backend>, Failure> {
     if args.on == BackendKind::Sim {
         let (threads, jobs) = threads(args, experiment);
         let (cores, engine) = (Arc::new(CorePool::new(threads)), args.engine.into());
@@ -373,9 +392,7 @@ fn backend(experiment: &Experiment, args: &Args) -> Result<Box<dyn Backend>, Fai
             Simulation { jobs, engine, trace_paths: args.perfetto, ..Simulation::with_cores(cores) };
         return Ok(Box::new(virtual_time));
     }
-    let pcaps = args.pcap.as_deref().map(dir).transpose()?;
     let policy_key = policy_key(experiment, args)?;
-    privilege::retain_capabilities(privilege::MININET)?;
     let switch = args.switch.map(Switch::kind);
     Ok(Box::new(Mininet {
         switch,
@@ -406,6 +423,9 @@ fn print(
     if let Some(port) = metrics::bottleneck(summary) {
         let port = metrics::port_name(results, port);
         writeln!(out, "Queue and utilisation at {port}, the port with the longest queue.")?;
+    }
+    if let Some((_, routes)) = described.facts.iter().find(|(what, _)| what == "routes") {
+        writeln!(out, "Routes: {routes}.")?;
     }
     writeln!(
         out,

@@ -174,6 +174,129 @@ fn checks_every_experiment_of_the_repository() {
     assert_eq!(String::from_utf8(output.stdout).unwrap().matches(": ok, ").count(), files.len());
 }
 
+/// What a run would refuse before its first event, a check refuses with the same words and the place.
+#[test]
+fn a_check_refuses_what_a_run_refuses() {
+    let dir = tempfile::tempdir().unwrap();
+    let star = "topology: {kind: star, hosts: 3, rate: 1Gbps}";
+    let flow = "flows: [{from: h1, to: h2, size: 1KB}]\nduration: 20us";
+    let ring = "topology: {kind: dragonfly, rate: 1Gbps, a: 2, h: 1, p: 1, groups: 3}";
+    let cases = [
+        (
+            format!("{star}\nschemes: [dart]\ntransport: {{recovery: selective}}\n{flow}\n"),
+            "3:24: transport.recovery: dart",
+        ),
+        (
+            format!("{star}\nschemes: [hpcc, dasr]\ntransport: {{recovery: selective}}\n{flow}\n"),
+            "3:24: transport.recovery: ",
+        ),
+        (
+            format!("{star}\nschemes: [iofd]\ntransport: {{recovery: selective}}\n{flow}\n"),
+            "3:24: transport.recovery: iofd",
+        ),
+        (format!("{star}\nschemes: [fncc]\nmtu: 0B\n{flow}\n"), "3:6: mtu: 0B leaves no room"),
+        (
+            format!("{star}\nschemes: [fncc]\npolicy: {{imin: 20us, k: 3}}\n{flow}\n"),
+            "3:1: policy: imin: 20us is shorter than 52.32us",
+        ),
+        (format!("{ring}\nschemes: [iofd]\nrouting: ecmp\n{flow}\n"), "3:10: routing: ECMP is not symmetric"),
+        (
+            format!(
+                "{star}\nschemes: [fncc]\npolicy: {{imin: 2ms}}\n{flow}\nfaults: [{{kind: attack, host: h1, with: forged, at: 1us, every: 0s, times: 20000000}}]\n"
+            ),
+            "6:76: faults[0].times: 20000000 packets",
+        ),
+        (
+            "topology: {kind: file, path: /dev/zero}\nschemes: [fncc]\nduration: 20us\n".to_owned(),
+            "1:30: topology.path: /dev/zero: is not a regular file",
+        ),
+    ];
+    for (n, (text, reason)) in cases.iter().enumerate() {
+        let name = format!("x{n}.yaml");
+        fs::write(dir.path().join(&name), text).unwrap();
+        let told = |args: &[&str]| {
+            let output = weir().current_dir(&dir).args(args).assert().code(2).get_output().clone();
+            String::from_utf8(output.stderr).unwrap()
+        };
+        let (checked, run) = (told(&["run", "--check", &name]), told(&["run", &name]));
+        assert_eq!(checked, run, "{name}");
+        assert!(checked.starts_with(&format!("error: {name}:{reason}")), "{checked}");
+        assert!(!dir.path().join("runs").exists(), "{name}");
+    }
+}
+
+/// A mistake that only the switches find, in the second file: the first has not run by then.
+#[test]
+fn nothing_runs_before_all_is_checked() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = |scheme: &str, entries: &str| {
+        format!(
+            "topology: {{kind: star, hosts: 2}}\nschemes: [{scheme}]\nflows: [{{from: h1, to: h2, size: 1KB}}]\n\
+             duration: 20us\n{entries}"
+        )
+    };
+    fs::write(dir.path().join("good.yaml"), text("fncc", "")).unwrap();
+    // The plan has this route already.
+    fs::write(dir.path().join("bad.yaml"), text("hpcc", "entries: [{file: twice.json}]\n")).unwrap();
+    let entry = r#"{"table": "forward", "match": {"dst_addr": ["10.0.1.1", 32]}, "action_name": "via", "action_params": {"port": 2}}"#;
+    let runtime =
+        format!(r#"{{"target": "bmv2", "p4info": "", "bmv2_json": "", "table_entries": [{entry}]}}"#);
+    fs::write(dir.path().join("twice.json"), runtime).unwrap();
+    for args in [&["run", "good.yaml", "bad.yaml"][..], &["run", "--check", "bad.yaml"]] {
+        let output = weir().current_dir(&dir).args(args).output().unwrap();
+        let message = String::from_utf8(output.stderr).unwrap();
+        assert!(message.starts_with("error: bad.yaml: "), "{message}");
+        assert_ne!(output.status.code(), Some(0));
+        assert!(!dir.path().join("runs").exists());
+    }
+}
+
+#[test]
+fn a_flow_file_that_starts_after_the_end_is_refused() {
+    let dir = tempfile::tempdir().unwrap();
+    fs::write(dir.path().join("flows.txt"), "1\n0 1 3 10000 1000000 0.15\n").unwrap();
+    let text = |duration: &str| {
+        format!(
+            "topology: {{kind: star, hosts: 2, rate: 25Gbps}}\nschemes: [hpcc]\n\
+             workload: {{kind: file, path: flows.txt}}\nduration: {duration}\nuntil_idle: true\n"
+        )
+    };
+    fs::write(dir.path().join("short.yaml"), text("100ms")).unwrap();
+    fs::write(dir.path().join("long.yaml"), text("200ms")).unwrap();
+    let output = weir().current_dir(&dir).args(["run", "short.yaml"]).assert().code(2).get_output().clone();
+    let message = String::from_utf8(output.stderr).unwrap();
+    assert!(message.starts_with("error: short.yaml:3:31: workload.path: "), "{message}");
+    assert!(
+        message.contains("its first flow starts at 150ms, not before the end of the run, 100ms"),
+        "{message}"
+    );
+    let output = weir()
+        .current_dir(&dir)
+        .args(["run", "--check", "long.yaml"])
+        .assert()
+        .success()
+        .get_output()
+        .clone();
+    let told = String::from_utf8(output.stdout).unwrap();
+    assert!(told.contains("about 2 thousand packet-hops, "), "{told}");
+}
+
+#[test]
+fn spanning_trees_in_place_of_ecmp_are_told() {
+    let dir = tempfile::tempdir().unwrap();
+    let text = "topology: {kind: jellyfish, switches: 8, degree: 3}\nschemes: [hpcc]\n\
+                flows: [{from: h1, to: h2, size: 1KB}]\nduration: 20us\n";
+    fs::write(dir.path().join("x.yaml"), text).unwrap();
+    let told = |args: &[&str]| {
+        let output = weir().current_dir(&dir).args(args).assert().success().get_output().clone();
+        String::from_utf8(output.stdout).unwrap()
+    };
+    let routes = " spanning trees, as ECMP is not symmetric here";
+    assert!(told(&["run", "--check", "x.yaml"]).contains(routes));
+    assert!(told(&["run", "x.yaml"]).contains(routes));
+    assert!(!told(&["run", "--check", "x.yaml", "--set", "routing=trees"]).contains(routes));
+}
+
 /// An experiment of 58 days has billions of flows, which are not listed.
 #[test]
 fn estimates_long_experiments_from_their_beginning() {

@@ -226,6 +226,9 @@ impl FaultSpec {
     }
 }
 
+/// The most packets of an attack. Ours: each is an event of the whole fabric, at which all threads wait.
+const MAX_ATTACK: u64 = 100_000;
+
 /// Returns the host of this name.
 pub(super) fn host(
     topology: &Topology,
@@ -371,7 +374,17 @@ pub(super) fn resolve(
                     ));
                 }
                 let ix = host(topology, name, &place("host"), wrong)?;
-                (0..u64::from(*times)).for_each(|n| add(*at + *every * n, Change::Attack(ix, *with)));
+                // Packets after the end are never sent.
+                let span = spec.duration.saturating_sub(*at);
+                let in_run = span.as_ps().checked_div(every.as_ps()).map_or(u64::MAX, |gaps| gaps + 1);
+                let packets = u64::from(*times).min(in_run);
+                if packets > MAX_ATTACK {
+                    let why = format!(
+                        "{packets} packets until the end are more than {MAX_ATTACK}; give fewer `times` or a longer `every`"
+                    );
+                    return Err(wrong(&place("times"), why));
+                }
+                (0..packets).for_each(|n| add(*at + *every * n, Change::Attack(ix, *with)));
             }
         }
     }

@@ -29,6 +29,7 @@ pub use spec::{
 
 use crate::artifacts::Artifact;
 use crate::catalogue::Catalogue;
+use crate::input::read_text;
 use crate::workload::{FlowFeed, SourceFactory};
 use crate::yaml::Positions;
 use p4runtime::p4::v1::Update;
@@ -36,12 +37,14 @@ use p4runtime::p4info::Index;
 use resolve::{host_rate, locate, read, resolve};
 use std::collections::BTreeMap;
 use std::path::Path;
-use std::sync::Arc;
+use std::sync::{Arc, OnceLock};
+use weir_controller::Routes;
 use weir_controller::plan::{
     DATA_PRIORITY, EXPRESS_PRIORITY, FORWARD, PriorityTraffic, last_escape_priority,
 };
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::reconcile::{DesiredState, updates};
+use weir_controller::routes::RoutingMethod;
 use weir_controller::topology::{HostIx, SwitchIx, Topology};
 use weir_host::policy::PolicyConfig;
 use weir_host::scheme::{Deflection, LossRecovery, QueueThreshold, SchemeConfig};
@@ -98,6 +101,8 @@ pub struct Experiment {
     pub catalogue: Catalogue,
     /// The keys as they are written: those of the original, if this is a model of it.
     original_spec: ExperimentSpec,
+    /// The routes while all links are up, once somebody has asked for them.
+    routes: OnceLock<Routes>,
 }
 
 impl Experiment {
@@ -123,7 +128,7 @@ impl Experiment {
         seed: Option<u64>,
     ) -> Result<Experiment, ExperimentError> {
         let file = path.display().to_string();
-        let text = std::fs::read_to_string(path)
+        let text = read_text(path)
             .map_err(|e| ExperimentError::Unreadable { file: file.clone(), reason: e.to_string() })?;
         let stem =
             path.file_stem().map_or_else(|| "experiment".to_owned(), |s| s.to_string_lossy().into_owned());
@@ -200,6 +205,24 @@ impl Experiment {
         }
         let model = resolve(spec, "the model", &self.catalogue).map_err(|error| refuse(error.to_string()))?;
         Ok(Experiment { scale, original_spec: written, ..model })
+    }
+
+    /// Returns the routes while all links are up.
+    #[expect(clippy::missing_panics_doc, reason = "only ECMP fails, and loading has tried it")]
+    pub fn routes(&self) -> &Routes {
+        self.routes.get_or_init(|| {
+            weir_controller::routes(&self.topology, self.spec.routing).expect("loading has tried them")
+        })
+    }
+
+    /// Returns the number of spanning trees by which packets go because ECMP would not be symmetric; `None` if they go by
+    /// ECMP, or the file chooses the routes.
+    pub fn trees_instead_of_ecmp(&self) -> Option<usize> {
+        let of_file = self.program.as_ref().is_some_and(|program| {
+            program.artifact.index().is_ok_and(|p4info| self.provides_routes(&p4info))
+        });
+        let is_fallback = || self.routes().method == RoutingMethod::Trees;
+        (self.spec.routing == RoutingMethod::Auto && !of_file && is_fallback()).then(|| self.routes().trees())
     }
 
     /// Returns the scheme that `host` uses while `scheme` runs: its own, if it has one.
@@ -344,17 +367,7 @@ impl Experiment {
     ///
     /// Flows of a workload start only when others end, so they cannot be listed beforehand.
     pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
-        self.first_flows(usize::MAX).map(|(flows, _)| flows)
-    }
-
-    /// Returns flows as [`Experiment::all_flows`] does, at most about `most` of them, and the time until which they are
-    /// complete.
-    ///
-    /// # Errors
-    ///
-    /// As [`Experiment::all_flows`].
-    pub fn first_flows(&self, max: usize) -> Result<(Vec<Flow>, Time), ExperimentError> {
-        let (mut flows, mut until) = (self.flows.clone(), self.spec.duration);
+        let mut flows = self.flows.clone();
         let mut names = FlowNamer::new(&self.topology, &flows);
         let mut feed = self.feed();
         if feed.is_closed() {
@@ -362,15 +375,11 @@ impl Experiment {
             return Err(ExperimentError::Override { reason: format!("workload: {reason}") });
         }
         while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
-            if flows.len() >= max {
-                until = due;
-                break;
-            }
             let Some((_, arrival, random)) = feed.take(due) else { break };
             flows.push(names.flow(arrival, random));
         }
         flows.sort_by_key(|flow| flow.start);
-        Ok((flows, until))
+        Ok(flows)
     }
 
     /// Lists the flows that would be created during the run, for callers that need them in advance.

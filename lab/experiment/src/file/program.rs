@@ -1,6 +1,7 @@
 //! The P4 program that an experiment names, and entries of its own for that program.
 
 use crate::artifacts::{Artifact, find_p4info};
+use crate::input::read_file;
 use crate::yaml::with_file_position;
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update, WriteRequest};
@@ -160,7 +161,7 @@ impl Entries {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
             let wrong = |reason: String| (format!("entries[{i}].file"), reason);
-            let text = std::fs::read_to_string(&spec.file).map_err(|e| wrong(format!("{file}: {e}")))?;
+            let text = read_file(&spec.file).map_err(|e| wrong(format!("{file}: {e}")))?;
             let in_file = |reason: String| wrong(with_file_position(&file, &text, &reason));
             let content = if file.ends_with(".json") {
                 Content::Json(RuntimeJson::parse(&text).map_err(|e| in_file(e.to_string()))?)

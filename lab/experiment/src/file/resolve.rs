@@ -8,6 +8,8 @@ use super::{
 };
 use crate::artifacts::{self, Artifact};
 use crate::catalogue::Catalogue;
+use crate::hosts;
+use crate::input::read_file;
 use crate::rng::{mix, stream_seed};
 use crate::workload::{
     DynWorkload, Flows, SenderAnnouncement, SourceFactory, StaticFlow, WorkloadContext, host_set,
@@ -17,10 +19,11 @@ use serde_yaml::Value;
 use std::collections::{BTreeMap, BTreeSet};
 use std::num::NonZeroU32;
 use std::path::Path;
-use std::sync::Arc;
-use weir_controller::import::import;
+use std::sync::{Arc, OnceLock};
+use weir_controller::import::{import, with_formats};
 use weir_controller::plan::{FORWARD, MAX_WEIGHTED_QUEUES};
 use weir_controller::profile::DeflectionConfig;
+use weir_controller::routes::RoutingMethod;
 use weir_controller::topology::{self, HostIx, SwitchIx, Topology, TopologyFile, TopologySpec};
 use weir_host::parameter::ParameterError;
 use weir_host::scheme::{Deflection, QueueThreshold, SchemeConfig};
@@ -47,10 +50,10 @@ pub(super) fn locate(
         let wrong = |reason: String| {
             ExperimentError::at_key(file, "topology.path", format!("{}: {reason}", path.display()))
         };
-        let text = std::fs::read_to_string(&path).map_err(|error| wrong(error.to_string()))?;
+        let text = read_file(&path).map_err(|error| wrong(error.to_string()))?;
         spec.topology = match import(&text).map_err(|error| wrong(error.to_string()))? {
             Some(imported) => imported.topology,
-            None => serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?,
+            None => serde_yaml::from_str(&text).map_err(|error| wrong(with_formats(&text, error)))?,
         };
     }
     Ok(())
@@ -136,7 +139,12 @@ pub(super) fn resolve(
     let observed_ports = resolve_ports(&spec, &topology, &wrong)?;
     let scale = Scale::none(host_rate(&topology));
     let written = spec.clone();
-    Ok(Experiment {
+    let routes = OnceLock::new();
+    if spec.routing == RoutingMethod::Ecmp {
+        let ecmp = weir_controller::routes(&topology, spec.routing);
+        let _ = routes.set(ecmp.map_err(|error| wrong("routing", error.to_string()))?);
+    }
+    let experiment = Experiment {
         spec,
         topology,
         schemes,
@@ -151,7 +159,10 @@ pub(super) fn resolve(
         scale,
         catalogue: catalogue.clone(),
         original_spec: written,
-    })
+        routes,
+    };
+    hosts::check(&experiment).map_err(|(place, reason)| wrong(&place, reason))?;
+    Ok(experiment)
 }
 
 pub(super) fn host_rate(topology: &Topology) -> Bandwidth {

@@ -11,6 +11,9 @@ flows:
 duration: 1ms
 ";
 
+/// ECMP is not symmetric on it.
+const JELLYFISH: &str = "topology={kind: jellyfish, switches: 8, degree: 3}";
+
 fn parse(text: &str, overrides: &[&str]) -> Result<Experiment, ExperimentError> {
     let overrides: Vec<String> = overrides.iter().map(|s| (*s).to_owned()).collect();
     Experiment::parse(text, "x.yaml", "x", &overrides, None)
@@ -103,6 +106,51 @@ fn bad_input_is_named_with_its_place() {
         (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
         (&["name=a/b"], &["name", "directory"]),
         (&["oops"], &["--set", "not an assignment"]),
+        // What only a host or the routes would refuse.
+        (&["mtu=0B"], &["x.yaml", "mtu: 0B leaves no room", "131B"]),
+        (&["transport.base_rtt=0s"], &["transport.base_rtt: zero gives no window"]),
+        (&["transport={recovery: selective}"], &["transport.recovery: fncc needs the ACKs of go-back-n"]),
+        (&["transport={min_rto: 0s}"], &["transport.min_rto: a timer of zero"]),
+        (&["policy={imin: 20ns, k: 3}"], &["policy: imin: 20ns is shorter than"]),
+        (&["policy={k: 100000}"], &["policy: imin: ", "k = 100000"]),
+        (&[JELLYFISH, "routing=ecmp", "flows=[{from: h1, to: h2}]"], &["routing: ECMP is not symmetric"]),
+        (
+            &[
+                "faults=[{kind: attack, host: h1, with: forged, at: 1us, every: 0s, times: 4294967295}]",
+                "policy={}",
+            ],
+            &["faults[0].times", "4294967295 packets until the end are more than 100000"],
+        ),
+        (
+            &["workload={kind: poisson, sizes: 1B, load: 1}", "duration=1s"],
+            &["workload.sizes: 38 billion flows would start, more than 100 million"],
+        ),
+        (
+            &["workload={kind: incast, senders: 2, size: 1B, every: 1ps}"],
+            &["workload.every: 2 billion flows would start"],
+        ),
+        (
+            &["workload={kind: messages, size: 1B, load: 1}"],
+            &["workload.size: 38 million messages, more than 1 million", "`poisson`"],
+        ),
+        (
+            &["workload={kind: back-to-back, sizes: 1B, parallel: 4294967295}"],
+            &["workload.parallel: 13 billion flows at a time, more than 1 million"],
+        ),
+        (&["workload={kind: all-to-all, size: 1B, start: 1ms}"], &["workload.start"]),
+        (
+            &["workload={kind: jobs, jobs: 4294967295, servers: 2, request: 1B, response: 1B}"],
+            &["workload.jobs: 9 billion flows at a time"],
+        ),
+        (&["workload={kind: permutation, start: 1ms}"], &["workload.start: 1ms is not before 1ms"]),
+        (
+            &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
+            &["workload.start: 2ms is not before 1ms"],
+        ),
+        (
+            &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
+            &["workload.flows: 1 flows are less than one for each of 2 senders"],
+        ),
     ];
     for (overrides, parts) in cases {
         let text = message(GOOD, overrides);
@@ -111,6 +159,36 @@ fn bad_input_is_named_with_its_place() {
         }
         assert!(!text.contains('\n'), "{overrides:?}: more than one line: {text}");
     }
+}
+
+#[test]
+fn what_a_host_or_the_routes_would_refuse_has_its_line() {
+    let text = message(&format!("{GOOD}mtu: 0B\n"), &[]);
+    assert!(text.starts_with("x.yaml:10:6: mtu: 0B leaves no room"), "{text}");
+    let text = message(&format!("{GOOD}transport:\n  recovery: selective\n"), &[]);
+    assert!(text.starts_with("x.yaml:11:13: transport.recovery: fncc needs"), "{text}");
+    let text = message(&format!("{GOOD}routing: ecmp\n"), &[JELLYFISH, "flows=[{from: h1, to: h2}]"]);
+    assert!(
+        text.starts_with("x.yaml:10:10: routing: ECMP is not symmetric on this topology, use trees: h"),
+        "{text}"
+    );
+}
+
+#[test]
+fn trees_in_place_of_ecmp_are_told_from_trees_that_the_file_asks_for() {
+    let trees = |overrides: &[&str]| parse(GOOD, overrides).unwrap().trees_instead_of_ecmp();
+    let flows = "flows=[{from: h1, to: h2}]";
+    assert_eq!(trees(&[]), None);
+    assert!(trees(&[JELLYFISH, flows]).is_some_and(|trees| trees > 1));
+    assert_eq!(trees(&[JELLYFISH, flows, "routing=trees"]), None);
+}
+
+#[test]
+fn an_attack_beyond_the_end_has_the_packets_until_the_end() {
+    let attack =
+        "faults=[{kind: attack, host: h1, with: forged, at: 100us, every: 300us, times: 4294967295}]";
+    let at: Vec<Time> = parse(GOOD, &[attack, "policy={}"]).unwrap().changes.iter().map(|it| it.at).collect();
+    assert_eq!(at, [100, 400, 700, 1000].map(Time::from_us));
 }
 
 #[test]

@@ -1,6 +1,6 @@
 //! `all-to-all`: every host sends a flow to every other.
 
-use super::context::{InvalidKey, WorkloadContext, not_empty, one};
+use super::context::{self, InvalidKey, WorkloadContext, not_empty, one};
 use super::kind::{Flows, Workload};
 use super::{Arrival, FlowEnd, FlowSource};
 use crate::scalar::SchemeEntry;
@@ -59,6 +59,7 @@ impl Workload for AllToAllSpec {
         }
         let (size, start) = (not_empty("size", self.size)?, self.start);
         let each = (self.parallel as usize).min(hosts.len() - 1);
+        context::bounded_at_once("parallel", each as f64 * hosts.len() as f64)?;
         Ok(Flows::made(move |_| {
             let ready = (0..each).flat_map(|_| 0..hosts.len()).map(|host| (start, host)).collect();
             AllToAll { size, begun: vec![0; hosts.len()], hosts: hosts.clone(), ready }

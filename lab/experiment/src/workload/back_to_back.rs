@@ -72,6 +72,8 @@ impl Workload for BackToBackSpec {
         let within = fabric.within(self.start, self.stop)?;
         let pairs = Pairs::of(fabric, self.from.as_deref(), self.to.as_deref())?;
         let (left, parallel) = (self.count.unwrap_or(u64::MAX), self.parallel);
+        let at_once = f64::from(parallel) * pairs.from.len() as f64;
+        context::bounded_at_once("parallel", at_once)?;
         Ok(Flows::made(move |streams| {
             let streams: Vec<_> = pairs.from.iter().map(|&host| (host, streams.of_host(host))).collect();
             let ready = (0..parallel).flat_map(|_| 0..streams.len()).map(|i| (within.start, i)).collect();

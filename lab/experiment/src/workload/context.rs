@@ -129,6 +129,44 @@ pub(super) fn lists(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), Invalid
     Err(InvalidKey::new("announce", reason))
 }
 
+/// The max flows that a workload makes in a run, whose results keep some 200 bytes of each.
+pub(super) const MAX_FLOWS: f64 = 1e8;
+/// The max that are known before the run, or active at a time: each takes some kilobytes.
+pub(super) const MAX_AT_ONCE: f64 = 1e6;
+
+/// Returns an error if a number of flows is above `max`. `what` follows the number, `remedy` says what to do.
+pub(super) fn bounded(
+    key: &'static str,
+    (flows, max): (f64, f64),
+    what: &str,
+    remedy: &str,
+) -> Result<(), InvalidKey> {
+    if flows <= max {
+        return Ok(());
+    }
+    let (flows, max) = (rounded(flows), rounded(max));
+    Err(InvalidKey::new(key, format!("{flows} {what}, more than {max}; {remedy}")))
+}
+
+/// Returns an error if a workload is expected to make more flows in a run than it has room for.
+pub(super) fn bounded_in_run(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
+    let remedy = "make them larger or rarer, or set `stop` or `count`";
+    bounded(key, (flows, MAX_FLOWS), "flows would start", remedy)
+}
+
+/// Returns an error if more flows are active at a time than a run has room for.
+pub(super) fn bounded_at_once(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
+    bounded(key, (flows, MAX_AT_ONCE), "flows at a time", "give fewer")
+}
+
+fn rounded(number: f64) -> String {
+    match number {
+        _ if number >= 1e9 => format!("{:.0} billion", number / 1e9),
+        _ if number >= 1e6 => format!("{:.0} million", number / 1e6),
+        _ => format!("{number:.0}"),
+    }
+}
+
 /// Reads the distribution of sizes.
 pub(super) fn sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, InvalidKey> {
     sizes.resolve().map(Arc::new).map_err(|reason| InvalidKey { key, reason })

@@ -4,6 +4,7 @@ use super::context::{InvalidKey, WorkloadContext, one};
 use super::flow_file::{self, FileFlow};
 use super::kind::{Flows, Workload};
 use super::{Arrival, FlowSource};
+use crate::input::read_file;
 use schemars::JsonSchema;
 use serde::{Deserialize, Serialize};
 use std::path::Path;
@@ -44,9 +45,16 @@ impl Workload for FlowFile {
     }
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let wrong = |reason: String| InvalidKey::new("path", format!("{}: {reason}", self.path));
-        let text = std::fs::read_to_string(&self.path).map_err(|error| wrong(error.to_string()))?;
+        let text = read_file(Path::new(&self.path)).map_err(|error| wrong(error.to_string()))?;
         let flows: Arc<[FileFlow]> = flow_file::read(fabric.topology, &text).map_err(wrong)?.into();
         let stretch = self.stretch;
+        let first = flows.first().ok_or_else(|| wrong("has no flows".to_owned()))?.start;
+        let (first, end) = (first.saturating_mul(stretch.into()), fabric.duration);
+        if first >= end {
+            return Err(wrong(format!(
+                "its first flow starts at {first}, not before the end of the run, {end}"
+            )));
+        }
         Ok(Flows::made(move |_| Replay { flows: Arc::clone(&flows), stretch, next: 0 }))
     }
 }
@@ -60,7 +68,7 @@ struct Replay {
 
 impl FlowSource for Replay {
     fn next_start(&self) -> Option<Time> {
-        self.flows.get(self.next).map(|flow| flow.start * u64::from(self.stretch))
+        self.flows.get(self.next).map(|flow| flow.start.saturating_mul(self.stretch.into()))
     }
 
     fn pop(&mut self) -> Option<Arrival> {

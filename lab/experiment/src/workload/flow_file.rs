@@ -1,4 +1,4 @@
-//! Flow files of the HPCC simulator (`FLOW_FILE`).
+//! Flow files of the HPCC simulator (`FLOW_FILE`), and of conweave-ns3, whose flows have no port.
 //!
 //! ```text
 //! number of flows
@@ -35,7 +35,12 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let (at, header) = lines.next().ok_or("the file is empty")?;
     let count: usize =
-        header.trim().parse().map_err(|_| format!("line {at}: \"{header}\" is no number of flows"))?;
+        header.trim().parse().map_err(|_| {
+            format!(
+                "line {at}: \"{header}\" is no number of flows: the flow files of the HPCC simulator and conweave-ns3 are read, \
+                 htsim's .cm is not yet"
+            )
+        })?;
     // A topology that came from such a file has names by its ids; in ours the n-th host has the id n.
     let by_name = topology.host_named("h0").is_some() || topology.switch_named("s0").is_some();
     let host = |id: &str| {
@@ -50,8 +55,14 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
     for (at, line) in lines.by_ref().take(count) {
         let wrong = |what: &str| format!("line {at}: {what}");
         let words: Vec<&str> = line.split_whitespace().collect();
-        let [from, to, _, port, size, start] = words[..] else {
-            return Err(wrong("a flow is \"source destination priority port bytes start\""));
+        let (from, to, port, size, start) = match words[..] {
+            [from, to, _, port, size, start] => (from, to, Some(port), size, start),
+            [from, to, _, size, start] => (from, to, None, size, start),
+            _ => {
+                return Err(wrong(
+                    "a flow is \"source destination priority port bytes start\", with or without the port",
+                ));
+            }
         };
         let node = |id: &str| host(id).ok_or_else(|| wrong(&format!("\"{id}\" is not the id of a host")));
         let (from, to) = (node(from)?, node(to)?);
@@ -68,7 +79,7 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
         flows.push(FileFlow {
             from,
             to,
-            incast: port == INCAST_PORT.to_string(),
+            incast: port.is_some_and(|port| port == INCAST_PORT.to_string()),
             size: Bytes::new(size),
             start,
         });

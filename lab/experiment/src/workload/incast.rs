@@ -28,6 +28,9 @@ pub(super) struct IncastSpec {
     to: Option<String>,
     /// Number of senders.
     senders: u32,
+    /// Number of flows, which the senders start in turn; absent: one for each.
+    #[serde(default)]
+    flows: Option<u32>,
     /// Payload of each flow.
     size: SizesSpec,
     /// Time at which the first starts.
@@ -73,7 +76,10 @@ impl Workload for IncastSpec {
     const ABOUT: &'static str = "many hosts send to one, once or again and again";
 
     fn title(&self) -> String {
-        format!("incasts of {} with {}", self.senders, self.size)
+        match self.flows {
+            Some(flows) => format!("incasts of {flows} flows from {} with {}", self.senders, self.size),
+            None => format!("incasts of {} with {}", self.senders, self.size),
+        }
     }
     fn times_mut(&mut self) -> Vec<&mut Time> {
         let own = [&mut self.start, &mut self.interval, &mut self.jitter];
@@ -99,6 +105,17 @@ impl Workload for IncastSpec {
 }
 
 impl IncastSpec {
+    /// Returns the number of flows of one incast.
+    fn flows_of_one(&self) -> Result<u32, InvalidKey> {
+        let flows = self.flows.unwrap_or(self.senders);
+        if flows < self.senders {
+            let reason = format!("{flows} flows are less than one for each of {} senders", self.senders);
+            return Err(InvalidKey::new("flows", reason));
+        }
+        context::bounded_at_once("flows", flows.into())?;
+        Ok(flows)
+    }
+
     /// Returns what the flows of one incast announce.
     fn announced(
         &self,
@@ -128,6 +145,8 @@ impl IncastSpec {
             return Err(InvalidKey::new("senders", reason));
         };
         let sizes = context::sizes("size", &self.size)?;
+        fabric.within(self.start, self.stop)?;
+        let flows = self.flows_of_one()? as usize;
         let mut stream = RandomStream::new(fabric.seed, "incast");
         let announces = self.announced(
             fabric,
@@ -141,13 +160,13 @@ impl IncastSpec {
             StaticFlow {
                 from,
                 to: receiver,
-                start: self.start + self.interval * i + late,
+                start: self.start.saturating_add(self.interval.saturating_mul(i)).saturating_add(late),
                 size,
                 announces: announces.clone(),
                 incast: true,
             }
         };
-        Ok(Flows::Static(chosen.iter().zip(0..).map(flow).collect()))
+        Ok(Flows::Static(chosen.iter().cycle().take(flows).zip(0..).map(flow).collect()))
     }
 
     /// Returns incasts that begin again and again.
@@ -161,31 +180,37 @@ impl IncastSpec {
             return Err(InvalidKey::new("senders", format!("there are 1 to {room} to choose from")));
         }
         let sizes = context::sizes("size", &self.size)?;
+        let flows = self.flows_of_one()?;
         let gap = match (self.every, self.load) {
             (Some(_), Some(_)) => return Err(context::load_and_every_conflict()),
             (Some(every), None) => InterArrival::Fixed(context::period(every)?),
             (None, Some(share)) => {
                 let hosts = fabric.topology.host_ixs();
                 let all: f64 = hosts.map(|host| fabric.rate(host).as_bytes_per_sec_f64()).sum();
-                InterArrival::Mean(sizes.mean() * f64::from(self.senders) / (context::load(share)? * all))
+                InterArrival::Mean(sizes.mean() * f64::from(flows) / (context::load(share)? * all))
             }
             (None, None) => InterArrival::Fixed(Time::MAX),
         };
         if self.announce {
             context::lists(fabric.mtu, sizes.least(), self.senders.into())?;
         }
+        let within = fabric.within(self.start, self.stop)?;
+        let count = self.count.unwrap_or(u64::MAX);
+        let incasts = (within.end - within.start).as_secs_f64() / gap.mean();
+        let key = if self.every.is_some() { "every" } else { "size" };
+        context::bounded_in_run(key, incasts.min(count as f64) * f64::from(flows))?;
         let rule = IncastParams {
             from,
             to,
             senders: self.senders as usize,
+            flows: flows as usize,
             sizes,
             gap,
             interval: self.interval,
             jitter: self.jitter,
-            within: fabric.within(self.start, self.stop)?,
+            within,
             announce: self.announce,
         };
-        let count = self.count.unwrap_or(u64::MAX);
         Ok(Flows::made(move |streams| {
             IncastSource::new(rule.clone(), count, streams.named("incasts"), streams.first_number())
         }))
@@ -197,6 +222,7 @@ struct IncastParams {
     from: Vec<HostIx>,
     to: Vec<HostIx>,
     senders: usize,
+    flows: usize,
     sizes: Arc<Sizes>,
     gap: InterArrival,
     interval: Time,
@@ -214,6 +240,14 @@ enum InterArrival {
 }
 
 impl InterArrival {
+    /// Returns its mean in seconds.
+    fn mean(self) -> f64 {
+        match self {
+            InterArrival::Fixed(time) => time.as_secs_f64(),
+            InterArrival::Mean(seconds) => seconds,
+        }
+    }
+
     fn draw(self, stream: &mut RandomStream) -> Time {
         match self {
             InterArrival::Fixed(time) => time,
@@ -259,7 +293,7 @@ impl IncastSource {
 
     /// Adds the flows of one incast.
     fn push_incast(&mut self, at: Time) {
-        let IncastParams { from, to, senders, interval, jitter, announce, .. } = &self.rule;
+        let IncastParams { from, to, senders, flows, interval, jitter, announce, .. } = &self.rule;
         let stream = &mut self.stream;
         let to = to[stream.below(to.len() as u64) as usize];
         // The beginning of a random order of the possible senders.
@@ -273,11 +307,11 @@ impl IncastSource {
         self.number = self.number.wrapping_add(1).max(1);
         let announces =
             announce.then(|| SenderAnnouncement { incast: self.number, senders: others.as_slice().into() });
-        for (i, &from) in (0..).zip(&others) {
+        for (i, &from) in (0..).zip(others.iter().cycle().take(*flows)) {
             let late =
                 if *jitter == Time::ZERO { Time::ZERO } else { Time::from_ps(stream.below(jitter.as_ps())) };
             let size = self.rule.sizes.draw(stream);
-            let start = at + *interval * i + late;
+            let start = at.saturating_add(interval.saturating_mul(i)).saturating_add(late);
             let announces = announces.clone();
             self.begun.push_back(Arrival { announces, incast: true, ..Arrival::new(from, to, start, size) });
         }

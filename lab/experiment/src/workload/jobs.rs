@@ -1,6 +1,6 @@
 //! `jobs`: barrier-synchronised reads.
 
-use super::context::{InvalidKey, WorkloadContext, not_empty};
+use super::context::{self, InvalidKey, WorkloadContext, not_empty};
 use super::kind::{Flows, Workload};
 use super::{Arrival, FlowEnd, FlowSource};
 use crate::rng::RandomStream;
@@ -71,6 +71,8 @@ impl Workload for JobsSpec {
             let reason = format!("a client and its servers are among {} hosts", hosts.len());
             return Err(InvalidKey::new("servers", reason));
         }
+        let at_once = f64::from(self.jobs) * f64::from(self.servers);
+        context::bounded_at_once("jobs", at_once)?;
         let rule = JobParams {
             jobs: self.jobs,
             servers: self.servers as usize,

@@ -1,6 +1,6 @@
 //! `messages`: messages of one size at random times.
 
-use super::context::{InvalidKey, WorkloadContext};
+use super::context::{self, InvalidKey, WorkloadContext};
 use super::kind::{Flows, StaticFlow, Workload};
 use crate::rng::{mix, stream_seed};
 use schemars::JsonSchema;
@@ -52,6 +52,11 @@ impl Workload for MessagesSpec {
         }
         let stream = stream_seed(fabric.seed, "messages");
         let span = stop - self.start;
+        let messages =
+            |host| fabric.rate(host).bytes_in(span).as_f64() * self.load.get() / self.size.as_f64();
+        let expected = fabric.topology.host_ixs().map(messages).sum();
+        let remedy = "`poisson` makes its flows as time goes on";
+        context::bounded("size", (expected, context::MAX_AT_ONCE), "messages", remedy)?;
         let hosts = fabric.topology.hosts.len() as u64;
         let mut drawn = 0u64;
         let mut draw = || {
@@ -60,8 +65,7 @@ impl Workload for MessagesSpec {
         };
         let mut all = Vec::new();
         for from in fabric.topology.host_ixs() {
-            let bytes = fabric.rate(from).bytes_in(span).as_f64();
-            for _ in 0..(bytes * self.load.get() / self.size.as_f64()) as usize {
+            for _ in 0..messages(from) as usize {
                 let to = HostIx(((u64::from(from.0) + 1 + draw() % (hosts - 1)) % hosts) as u32);
                 let start = self.start + Time::from_ps(draw() % span.as_ps());
                 all.push(StaticFlow {

@@ -157,6 +157,11 @@ impl FlowFeed {
         self.sources.iter().any(|(source, _)| source.is_closed_loop())
     }
 
+    /// Returns whether flows of the source of this number start because others have ended.
+    pub fn is_source_closed(&self, source: usize) -> bool {
+        self.sources[source].0.is_closed_loop()
+    }
+
     /// Returns how long jobs took.
     pub fn job_times(&self) -> impl Iterator<Item = Time> {
         self.sources.iter().flat_map(|(source, _)| source.job_times().iter().copied())

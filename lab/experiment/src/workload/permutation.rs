@@ -46,6 +46,7 @@ impl Workload for PermutationSpec {
         fabric.hosts("hosts", self.hosts.as_deref())
     }
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
+        fabric.within(self.start, None)?;
         let hosts = self.senders(fabric)?;
         if hosts.len() < 2 {
             return Err(InvalidKey::new("hosts", "it needs two hosts or more"));

@@ -96,7 +96,13 @@ impl Workload for PoissonSpec {
             Err(seconds) => seconds,
         };
         let gaps: Vec<f64> = pairs.from.iter().map(gap).collect();
+        let span = (within.end - within.start).as_secs_f64();
         let count = self.count.unwrap_or(u64::MAX);
+        let expected: f64 = gaps.iter().map(|gap| span / gap).sum();
+        context::bounded_in_run(
+            if self.every.is_some() { "every" } else { "sizes" },
+            expected.min(count as f64),
+        )?;
         Ok(Flows::made(move |streams| {
             let sender = |(&host, &gap)| Sender { host, gap, stream: streams.of_host(host) };
             let mut senders: Vec<Sender> = pairs.from.iter().zip(&gaps).map(sender).collect();

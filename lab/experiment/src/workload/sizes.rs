@@ -1,5 +1,6 @@
 //! Distributions of flow sizes.
 
+use crate::input::read_file;
 use crate::rng::RandomStream;
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::MapAccessDeserializer;
@@ -20,13 +21,13 @@ const BUILTIN: [(&str, &str); 5] = [
     ("data_mining", include_str!("../../assets/workloads/data_mining.csv")),
 ];
 
-/// Sizes as people write them: `64KB`, `websearch`, `my/sizes.csv`, `{choice: [2KB, 8KB]}`,
+/// Sizes as people write them: `64KB`, `websearch`, `my/sizes.txt`, `{choice: [2KB, 8KB]}`,
 /// `{uniform: {least: 1KB, most: 1MB}}` or `{pareto: {mean: 192MB, shape: 1.5}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizesSpec {
     /// All the same.
     Fixed(Bytes),
-    /// A distribution that comes with Weir, or a CSV file.
+    /// A distribution that comes with Weir, or a file.
     Named(String),
     /// By a rule.
     Rule(SizeRule),
@@ -90,13 +91,11 @@ impl<'de> Deserialize<'de> for SizesSpec {
         impl<'de> Visitor<'de> for Form {
             type Value = SizesSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
-                f.write_str(
-                    "a size, the name of a distribution, a CSV file or a rule like {choice: [2KB, 8KB]}",
-                )
+                f.write_str("a size, the name of a distribution, a file or a rule like {choice: [2KB, 8KB]}")
             }
             fn visit_str<E: Error>(self, text: &str) -> Result<SizesSpec, E> {
                 let number = text.trim_start().starts_with(|c: char| c.is_ascii_digit() || c == '-');
-                if number && !text.ends_with(".csv") {
+                if number && !is_path(text) {
                     return text.parse().map(SizesSpec::Fixed).map_err(E::custom);
                 }
                 Ok(SizesSpec::Named(text.to_owned()))
@@ -127,9 +126,12 @@ impl SizesSpec {
     /// A file is named from `base`.
     pub(crate) fn locate(&mut self, base: &Path) {
         if let SizesSpec::Named(name) = self
-            && name.ends_with(".csv")
+            && shipped(name).is_none()
         {
-            *name = base.join(&*name).display().to_string();
+            let path = base.join(&*name);
+            if is_path(name) || path.is_file() {
+                *name = path.display().to_string();
+            }
         }
     }
 
@@ -160,16 +162,29 @@ impl SizesSpec {
     }
 }
 
+/// Returns whether a text is the path of a file: it has a folder, or an ending such as `.txt`.
+fn is_path(text: &str) -> bool {
+    let ending = text.rsplit_once('.').map(|(_, ending)| ending);
+    text.contains('/') || ending.is_some_and(|ending| ending.starts_with(|c: char| c.is_ascii_alphabetic()))
+}
+
+/// Returns the distribution of this name that comes with Weir.
+fn shipped(name: &str) -> Option<&'static str> {
+    BUILTIN.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
+}
+
 fn named(name: &str) -> Result<Cdf, String> {
-    if let Some((_, text)) = BUILTIN.iter().find(|(shipped, _)| *shipped == name) {
+    if let Some(text) = shipped(name) {
         return Cdf::parse(text);
     }
-    if !name.ends_with(".csv") {
+    if !is_path(name) && !Path::new(name).is_file() {
         let known: Vec<&str> = BUILTIN.iter().map(|(name, _)| *name).collect();
-        return Err(format!("\"{name}\" is not a distribution, use {} or a .csv file", known.join(", ")));
+        return Err(format!("\"{name}\" is not a distribution, use {} or a file", known.join(", ")));
     }
-    let text = std::fs::read_to_string(name).map_err(|error| format!("{name}: {error}"))?;
-    Cdf::parse(&text).map_err(|reason| format!("{name}: {reason}"))
+    let text = read_file(Path::new(name)).map_err(|error| format!("{name}: {error}"))?;
+    Cdf::parse(&text).map_err(|reason| {
+        format!("{name}: {reason}; a line is `size,probability`, or as in the HPCC simulator `size percent`")
+    })
 }
 
 /// Sizes to draw from.
@@ -247,7 +262,7 @@ impl Cdf {
                 format!("line {number}: \"{line}\" is no size with a probability, both at least those before")
             })?);
         }
-        let whole = points.last().map_or(0.0, |last| last.1);
+        let whole = points.last().ok_or("no point is there")?.1;
         let percent = whole == 100.0;
         if !(percent || whole == 1.0) {
             return Err(format!("the last probability is {whole}, not 1"));
@@ -345,6 +360,7 @@ mod tests {
         };
         assert!(refusal("web").contains("use websearch, fb_hadoop"), "{}", refusal("web"));
         assert!(refusal("/nowhere/x.csv").contains("/nowhere/x.csv"));
+        assert!(refusal("144_hosts.txt").contains("144_hosts.txt: No such file"));
         assert!(refusal("64").contains("unit"), "{}", refusal("64"));
         assert!(refusal("0B").contains("empty flows"));
         assert!(refusal("{choice: []}").contains("no size"));
@@ -354,11 +370,38 @@ mod tests {
         assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("not 1"));
     }
 
+    /// The HPCC simulator's files are named `.txt`; others have no ending at all.
+    #[test]
+    fn a_distribution_is_known_by_its_content() {
+        let dir = tempfile::tempdir().unwrap();
+        let read = |name: &str, text: &str| {
+            std::fs::write(dir.path().join(name), text).unwrap();
+            let mut spec: SizesSpec = serde_yaml::from_str(name).unwrap();
+            spec.locate(dir.path());
+            spec.resolve()
+        };
+        let hpcc = "0 0\n10000 50\n100000 100\n";
+        let sizes = read("sizes.csv", hpcc);
+        assert_eq!(sizes.as_ref().map(Sizes::mean), Ok(30_000.0));
+        for name in ["sizes.txt", "25G.cdf", "sizes"] {
+            assert_eq!(read(name, hpcc), sizes, "{name}");
+            assert_eq!(read(name, "size_bytes,cumulative_probability\n0,0\n10000,0.5\n100000,1\n"), sizes);
+        }
+        let reason = read("other.txt", "one 1\ntwo 2\n").unwrap_err();
+        assert!(
+            reason.contains("other.txt: ")
+                && reason.contains("`size,probability`")
+                && reason.contains("`size percent`"),
+            "{reason}"
+        );
+    }
+
     #[test]
     fn sizes_read_back_as_themselves() {
         for yaml in [
             "64KB",
             "websearch",
+            "my/sizes.txt",
             "{choice: [2KB, 4KB]}",
             "{uniform: {least: 1KB, most: 2KB}}",
             "{pareto: {mean: 192MB, shape: 1.5}}",

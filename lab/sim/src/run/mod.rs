@@ -21,8 +21,8 @@ use std::ops::ControlFlow;
 use std::sync::{Arc, Mutex};
 use std::thread;
 use std::time::Instant;
+use weir_controller::Routes;
 use weir_controller::topology::HostIx;
-use weir_controller::{Routes, routes};
 use weir_experiment::backend::{Backend, CorePool, Error, Observer, Progress, RunOutcome};
 use weir_experiment::file::FlowNamer;
 use weir_experiment::paths;
@@ -40,6 +40,8 @@ const EVENTS_PER_PROGRESS: u64 = 1 << 16;
 const MAX_WINDOWS_PER_STRETCH: u64 = 16;
 /// Events from which there are fewer: as many as happen in some tenths of a second, for somebody may wait to stop the run.
 const MAX_EVENTS_PER_STRETCH: u64 = 1 << 20;
+/// Flows from which a window ends before the next one starts: each that starts is kept until its host comes to it.
+const MAX_PLANNED: usize = 1 << 16;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
@@ -84,6 +86,13 @@ impl Simulation {
 }
 
 impl Backend for Simulation {
+    fn check(&self, experiment: &Experiment) -> Result<(), Error> {
+        experiment
+            .schemes
+            .iter()
+            .try_for_each(|scheme| SchemeRun::new(experiment, scheme, self.engine).map(|_| ()))
+    }
+
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let results = run_on(experiment, self, observer)?;
         Ok(RunOutcome { results, fabric: None, failure: None })
@@ -112,15 +121,8 @@ pub fn run_on(
     let began = Instant::now();
     let Simulation { jobs, cores, engine, .. } = virtual_time;
     let (spec, schemes) = (&experiment.spec, &experiment.schemes);
-    let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
-    if names > MAX_INDEX as usize {
-        let reason = format!("{names} links and hosts are more than this simulator can name, {MAX_INDEX}");
-        return Err(Error::Input(format!("topology: {reason}")));
-    }
-    let routes =
-        routes(&experiment.topology, spec.routing).map_err(|e| Error::Input(format!("topology: {e}")))?;
     let one = |index: usize, observer: &mut dyn Observer| {
-        let mut run = SchemeRun::new(experiment, &schemes[index], &routes, *engine)?;
+        let mut run = SchemeRun::new(experiment, &schemes[index], *engine)?;
         if virtual_time.trace_paths {
             run.network.enable_path_trace();
         }
@@ -198,13 +200,16 @@ struct SchemeRun<'e> {
 }
 
 impl<'e> SchemeRun<'e> {
-    fn new(
-        experiment: &'e Experiment,
-        scheme: &'e Scheme,
-        routes: &'e Routes,
-        engine: Engine,
-    ) -> Result<Self, Error> {
-        let blueprint = FabricBuilder::new(experiment, scheme, routes, engine)?;
+    /// Builds the fabric and all else that a run needs before its first event.
+    fn new(experiment: &'e Experiment, scheme: &'e Scheme, engine: Engine) -> Result<Self, Error> {
+        let names = experiment.topology.links.len() * 2 + experiment.topology.hosts.len();
+        if names > MAX_INDEX as usize {
+            let reason =
+                format!("{names} links and hosts are more than this simulator can name, {MAX_INDEX}");
+            return Err(Error::Input(format!("topology: {reason}")));
+        }
+        let routes = experiment.routes();
+        let blueprint = FabricBuilder::new(experiment, scheme, engine)?;
         let (network, base_rtt) = (blueprint.build()?, blueprint.base_rtt);
         let mut agenda = EventQueue::default();
         let changes = ScheduledChanges::new(experiment, blueprint, &network, &mut agenda);
@@ -341,7 +346,12 @@ impl<'e> SchemeRun<'e> {
             let windows = network.lookahead().as_ps().saturating_mul(self.windows);
             let stretch = start.saturating_add(Time::from_ps(windows));
             end_key = cut_at(stretch.min(open.unwrap_or_default()).max(window_end));
+            let started = self.flows.started();
             while let Some(key) = self.global_events.peek().copied().filter(|key| *key < end_key) {
+                if self.flows.started() - started >= MAX_PLANNED {
+                    end_key = EventKey::first_at(key.time);
+                    break;
+                }
                 self.global_events.pop_before(&end_key);
                 self.run_due_flow_actions(&key, network, |key, host, command| {
                     network.plan(key, host, command)

@@ -2,7 +2,6 @@
 //! a host that says too much is cut short.
 
 use std::collections::BTreeMap;
-use weir_controller::routes::routes;
 use weir_controller::topology::{HostIx, Node, SwitchIx, Topology};
 use weir_experiment::Experiment;
 use weir_host::wire::{
@@ -95,8 +94,7 @@ fn every_host_hears_every_other_once_in_every_program() {
         for scheme in schemes.iter().filter(|_| number < 2).chain(schemes.iter().take(1)) {
             let experiment = experiment(topology, scheme);
             let topology = &experiment.topology;
-            let routes = routes(topology, experiment.spec.routing).unwrap();
-            let network = FabricBuilder::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+            let network = FabricBuilder::new(&experiment, &experiment.schemes[0], Engine::default())
                 .and_then(|it| it.build())
                 .unwrap();
             let mut network = network.view();
@@ -133,8 +131,7 @@ fn every_host_hears_every_other_once_in_every_program() {
 fn flood_meter_limits_a_host() {
     let experiment = experiment(FABRICS[1], "fncc");
     let topology = &experiment.topology;
-    let routes = routes(topology, experiment.spec.routing).unwrap();
-    let network = FabricBuilder::new(&experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = FabricBuilder::new(&experiment, &experiment.schemes[0], Engine::default())
         .and_then(|it| it.build())
         .unwrap();
     let mut network = network.view();

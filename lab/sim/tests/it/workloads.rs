@@ -101,6 +101,26 @@ fn incasts_come_again_from_others_to_another() {
 }
 
 #[test]
+fn an_incast_has_several_flows_of_a_sender() {
+    let by_sender = |workload: &str| {
+        let experiment = experiment("kind: star, hosts: 5", workload, "duration: 1ms");
+        let made = experiment.all_flows().unwrap();
+        let mut flows: BTreeMap<u32, Vec<Time>> = BTreeMap::new();
+        made.iter().for_each(|flow| flows.entry(flow.from.0).or_default().push(flow.start));
+        assert!(made.iter().all(|flow| flow.incast && flow.to == made[0].to));
+        flows
+    };
+    let counts = |flows: &BTreeMap<u32, Vec<Time>>| flows.values().map(Vec::len).collect::<Vec<_>>();
+    // The first three hosts in turn.
+    let once = by_sender("[{kind: incast, to: h5, senders: 3, flows: 7, size: 4KB, interval: 1us}]");
+    assert_eq!(counts(&once), [3, 2, 2]);
+    assert_eq!(once[&1], [1, 4].map(Time::from_us));
+    let again = by_sender("[{kind: incast, to: h5, senders: 4, flows: 10, size: 4KB, every: 600us}]");
+    assert_eq!(counts(&again).iter().sum::<usize>(), 20);
+    assert!(again.values().all(|flows| (4..=6).contains(&flows.len())), "{again:?}");
+}
+
+#[test]
 fn all_to_all_has_every_pair_once_and_few_at_a_time() {
     let experiment = experiment(
         "kind: star, hosts: 6",
@@ -225,12 +245,27 @@ fn flow_files_are_written_as_they_are_read() {
     let again =
         Experiment::parse(&experiment.resolved_yaml(), "/elsewhere/run.yaml", "x", &[], None).unwrap();
     assert_eq!(again.all_flows().unwrap(), made);
-    std::fs::write(dir.join("flow.txt"), "2\n0 2 3 100 1000 2\n0 9 3 100 1000 2\n").unwrap();
-    let error = Experiment::load(&file, &[], None).err().unwrap().to_string();
-    assert!(
-        error.contains("workload.path") && error.contains("line 3: \"9\" is not the id of a host"),
-        "{error}"
-    );
+    // conweave-ns3's flows have no port.
+    std::fs::write(dir.join("flow.txt"), "2\n0 1 3 12000 2.000000100\n1 2 3 500 2.000001\n").unwrap();
+    let made = Experiment::load(&file, &[], None).unwrap().all_flows().unwrap();
+    let seen: Vec<_> =
+        made.iter().map(|flow| (flow.name.as_str(), flow.start.as_ns(), flow.size, flow.incast)).collect();
+    let size = |bytes| Some(Bytes::new(bytes));
+    assert_eq!(seen, [("h0->h1", 100, size(12_000), false), ("h1->h2", 1_000, size(500), false)]);
+    for (text, why) in [
+        ("2\n0 2 3 100 1000 2\n0 9 3 100 1000 2\n", "line 3: \"9\" is not the id of a host"),
+        (
+            "1\n0 2 3 1000\n",
+            "line 2: a flow is \"source destination priority port bytes start\", with or without",
+        ),
+        ("Nodes 4\nConnections 1\n0->1 start 0 size 1000\n", "htsim's .cm is not yet"),
+        ("0\n", "has no flows"),
+        ("1\n0 2 3 1000 2.5\n", "its first flow starts at 500ms, not before the end of the run, 1ms"),
+    ] {
+        std::fs::write(dir.join("flow.txt"), text).unwrap();
+        let error = Experiment::load(&file, &[], None).err().unwrap().to_string();
+        assert!(error.contains("workload.path: ") && error.contains(why), "{error}");
+    }
     std::fs::remove_dir_all(&dir).unwrap();
 }
 

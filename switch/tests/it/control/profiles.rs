@@ -49,7 +49,7 @@ fn members_and_groups_live_in_order_of_their_references() {
     d.refused(Delete, member(&d, "paths", 2, None), Code::FailedPrecondition, "is in group 9");
     let entry = refers(&d, "by_selector", ActionType::ActionProfileGroupId(9));
     d.ok(Insert, entry.clone());
-    d.refused(Delete, group(&d, "paths", 9, &[]), Code::FailedPrecondition, "in use");
+    d.refused(Delete, group(&d, "paths", 9, &[]), Code::FailedPrecondition, "paths: group 9 is in use");
     // read back by the controller's ids
     assert_eq!(d.read(group(&d, "paths", 0, &[])).unwrap(), [group(&d, "paths", 9, &[(1, 1), (2, 3)])]);
     assert_eq!(d.read(member(&d, "paths", 2, None)).unwrap(), [member(&d, "paths", 2, send(&d, 2))]);
@@ -71,7 +71,12 @@ fn members_and_groups_live_in_order_of_their_references() {
     }
     d.refused(Insert, member(&d, "nexthops", 5, send(&d, 1)), Code::ResourceExhausted, "is full");
     d.ok(Insert, refers(&d, "by_profile", ActionType::ActionProfileMemberId(3)));
-    d.refused(Delete, member(&d, "nexthops", 3, None), Code::FailedPrecondition, "in use");
+    d.refused(
+        Delete,
+        member(&d, "nexthops", 3, None),
+        Code::FailedPrecondition,
+        "nexthops: member 3 is in use",
+    );
     let direct = Kind::TableEntry(d.entry("by_profile", &[exact(2)], 0, d.call("send", &[1])));
     d.refused(Insert, direct, Code::InvalidArgument, "give a member or a group");
 }

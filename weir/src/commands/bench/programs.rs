@@ -4,7 +4,6 @@ use crate::console::Failure;
 use std::borrow::Cow;
 use std::hint::black_box;
 use std::time::{Duration, Instant};
-use weir_controller::routes;
 use weir_controller::topology::{Host, SwitchIx, Topology};
 use weir_experiment::Experiment;
 use weir_host::scheme::TelemetrySource;
@@ -51,7 +50,6 @@ pub fn with_packets(
     mut measure: impl FnMut(&Cow<'static, str>, &'static str, Path<'_>) -> Result<(), Failure>,
 ) -> Result<(), Failure> {
     let topology = &experiment.topology;
-    let routes = routes::routes(topology, experiment.spec.routing).map_err(Failure::work)?;
     let (Some(from), Some(to)) = (topology.hosts.first(), topology.hosts.last()) else {
         return Ok(());
     };
@@ -79,8 +77,7 @@ pub fn with_packets(
         let flags = asks(needs.telemetry == TelemetrySource::Acks);
         let ack = frame(PacketKind::Ack, WeirRepr { flags, ..EMPTY }, to, from, 0);
         let (near, far) = ports(topology, first, from)?;
-        let blueprint =
-            FabricBuilder::new(experiment, scheme, &routes, Engine::default()).map_err(Failure::work)?;
+        let blueprint = FabricBuilder::new(experiment, scheme, Engine::default()).map_err(Failure::work)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
             // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
             let network = blueprint.build().map_err(Failure::work)?;

@@ -9,11 +9,11 @@ use std::io::Write;
 use std::path::{Path, PathBuf};
 use std::sync::Arc;
 use weir_client::Program;
-use weir_controller::import::{Imported, import};
+use weir_controller::import::{Imported, import, with_formats};
 use weir_controller::plan::{Chip, PortMap, PriorityTraffic, TargetConfig, Tofino};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
 use weir_controller::routes::RoutingMethod;
-use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build};
+use weir_controller::topology::{Topology, TopologyFile, TopologySpec, build, build_parts};
 use weir_controller::{PlanOptions, Routes, routes};
 use weir_experiment::artifacts::find_p4info;
 use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec};
@@ -144,6 +144,9 @@ impl Source {
         for warning in imported.iter().flat_map(|it| &it.warnings) {
             writeln!(std::io::stderr(), "warning: {}: {warning}", path.display())?;
         }
+        // Switches that bring their entries need no routes of ours.
+        let brings_entries = imported.as_ref().is_some_and(|it| !it.runtime.is_empty());
+        let build = if brings_entries { build_parts } else { build };
         let topology = build(&file.topology).map_err(|error| place(format!("topology: {error}")))?;
         Ok(Source { file, imported, topology, text })
     }
@@ -292,7 +295,7 @@ fn off() -> OffOr<EcnConfig> {
 
 impl File {
     fn parse(text: &str, kinds: &Topologies) -> Result<File, String> {
-        let mut tree: serde_yaml::Value = yaml::read(text).map_err(|error| error.to_string())?;
+        let mut tree: serde_yaml::Value = yaml::read(text).map_err(|error| with_formats(text, error))?;
         let positions = Positions::of(text).map_err(|error| error.to_string())?;
         let own = |value: &mut serde_yaml::Value, place: &str| {
             let wrong =
@@ -307,7 +310,7 @@ impl File {
             .map_err(|error| error.to_string());
         }
         if tree.get("kind").is_none() {
-            return Err("this is no topology: it has neither `topology:` nor `kind:`".to_owned());
+            return Err(with_formats(text, "this is no topology: it has neither `topology:` nor `kind:`"));
         }
         own(&mut tree, "")?;
         Ok(File::of(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))

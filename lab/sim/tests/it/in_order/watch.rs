@@ -1,7 +1,6 @@
 //! Runs an experiment with every deflection table watched: what IOFD must hold of any traffic.
 
 use std::collections::BTreeMap;
-use weir_controller::routes::routes;
 use weir_controller::topology::SwitchIx;
 use weir_experiment::Experiment;
 use weir_host::{FlowSpec, HostEvent};
@@ -59,8 +58,7 @@ fn table(switch: &Switch) -> Table {
 
 /// Runs the first scheme of an experiment until all its messages are there, or its duration is over.
 pub fn watch(experiment: &Experiment) -> Seen {
-    let routes = routes(&experiment.topology, experiment.spec.routing).expect("routes");
-    let network = FabricBuilder::new(experiment, &experiment.schemes[0], &routes, Engine::default())
+    let network = FabricBuilder::new(experiment, &experiment.schemes[0], Engine::default())
         .and_then(|it| it.build())
         .expect("a fabric");
     let mut tables = vec![Table::default(); experiment.topology.switches.len()];

@@ -1,0 +1,93 @@
+//! The configuration of an experiment's hosts.
+
+use crate::plan::base_rtt;
+use crate::{Experiment, Scheme};
+use weir_controller::plan::EXPRESS_PRIORITY;
+use weir_controller::topology::HostIx;
+use weir_host::{ConfigError, HostConfig};
+use weir_units::Time;
+
+/// Returns the configuration of a host while `scheme` runs. `base_rtt` is `T` of every sender, `tick` that of the switches'
+/// clock.
+pub fn host_config(
+    experiment: &Experiment,
+    scheme: &Scheme,
+    ix: HostIx,
+    base_rtt: Time,
+    tick: Time,
+) -> HostConfig {
+    let (topology, spec) = (&experiment.topology, &experiment.spec);
+    let host = topology.host(ix);
+    let nic_rate = topology.link(host.link).rate;
+    let mut config = HostConfig::new(host.ip, nic_rate, base_rtt, experiment.scheme_of(ix, scheme));
+    config.registry = experiment.catalogue.schemes.clone();
+    config.switch_profile = experiment.offer();
+    config.policy = experiment.policy_of(ix, base_rtt);
+    config.mac = host.mac;
+    config.mtu = spec.mtu;
+    config.tick = tick;
+    config.ack_every = spec.transport.ack_every;
+    config.transport.recovery = Some(experiment.recovery(scheme));
+    config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
+    config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
+    config.transport.active_window = spec.transport.active_window;
+    config.data_class = experiment.data_class(ix);
+    config.express_class = EXPRESS_PRIORITY;
+    config.control_class = experiment.feedback_class(scheme);
+    config
+}
+
+/// Checks every host under every scheme. An error has the path of the key, and what is wrong with it.
+pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
+    let spec = &experiment.spec;
+    let base_rtt = match spec.transport.base_rtt {
+        Some(given) => given,
+        None if spec.policy.is_some() => base_rtt(experiment, experiment.routes()),
+        // Hosts refuse none that is longer than zero, and only the timers of policies follow from it.
+        None => Time::from_us(1),
+    };
+    for (i, scheme) in experiment.schemes.iter().enumerate() {
+        for ix in experiment.topology.host_ixs() {
+            let config = host_config(experiment, scheme, ix, base_rtt, Time::from_ns(1));
+            config.check().map_err(|error| {
+                let key = key_of(&error, spec.transport.recovery.is_some());
+                let key = key.unwrap_or_else(|| format!("schemes[{i}]"));
+                (key, why(&error))
+            })?;
+        }
+    }
+    Ok(())
+}
+
+/// Returns the key that an error is about; `None` if it is the scheme.
+fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
+    Some(match error {
+        ConfigError::MtuTooSmall { .. } | ConfigError::MtuTooLarge { .. } => "mtu".to_owned(),
+        ConfigError::ZeroNicRate => "topology".to_owned(),
+        ConfigError::ZeroBaseRtt => "transport.base_rtt".to_owned(),
+        ConfigError::ZeroAckEvery => "transport.ack_every".to_owned(),
+        ConfigError::ZeroTimer { what } => format!("transport.{what}"),
+        ConfigError::Trickle(_) => "policy".to_owned(),
+        ConfigError::SubflowsNeedSelective { .. } | ConfigError::NeedsGoBackN { .. } if recovery_is_given => {
+            "transport.recovery".to_owned()
+        }
+        ConfigError::SubflowsNeedSelective { .. }
+        | ConfigError::NeedsGoBackN { .. }
+        | ConfigError::UnsupportedBySwitches { .. }
+        | ConfigError::InvalidClass { .. }
+        | ConfigError::ZeroMaxInbound => return None,
+    })
+}
+
+/// Returns the message without the key that it begins with, where there is one: the place names it.
+fn why(error: &ConfigError) -> String {
+    let message = match error {
+        ConfigError::Trickle(error) => return error.to_string(),
+        error => error.to_string(),
+    };
+    let starts_with_key = |key: &str| key.chars().all(|c| c.is_ascii_lowercase() || c == '_');
+    match message.split_once(": ") {
+        Some((key, why)) if starts_with_key(key) => why.to_owned(),
+        _ => message,
+    }
+}

@@ -1,0 +1,54 @@
+//! Reads the files that users name, whatever they are: a device or an endless pipe must not fill the memory.
+
+use std::fs::File;
+use std::io::{self, Read};
+use std::path::Path;
+
+/// The largest file, in bytes. Ours: a file of 5 million flows.
+const MAX_BYTES: u64 = 256 << 20;
+
+/// Reads a text that the command line names: a file, or a pipe such as the shell's `<(...)`.
+///
+/// # Errors
+///
+/// If it is too large, is not UTF-8, or cannot be read.
+pub fn read_text(path: &Path) -> io::Result<String> {
+    let mut text = String::new();
+    File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
+    if text.len() as u64 > MAX_BYTES {
+        return Err(io::Error::other(format!("is larger than {} MiB", MAX_BYTES >> 20)));
+    }
+    Ok(text)
+}
+
+/// Reads a text that another file names. It may be read again, so it must be a regular file.
+///
+/// # Errors
+///
+/// As of [`read_text`], and if it is a device, a pipe or a directory.
+pub fn read_file(path: &Path) -> io::Result<String> {
+    // Before it is opened: to open a pipe waits for a writer.
+    if !path.metadata()?.is_file() {
+        return Err(io::Error::other("is not a regular file"));
+    }
+    read_text(path)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn only_files_of_bounded_size_are_read() {
+        let dir = tempfile::tempdir().unwrap();
+        let (small, large) = (dir.path().join("small"), dir.path().join("large"));
+        std::fs::write(&small, "text").unwrap();
+        // A hole: no bytes on the disk.
+        File::create(&large).unwrap().set_len(MAX_BYTES + 1).unwrap();
+        assert_eq!(read_file(&small).unwrap(), "text");
+        let why = |path: &str| read_file(path.as_ref()).unwrap_err().to_string();
+        assert_eq!(why(large.to_str().unwrap()), "is larger than 256 MiB");
+        assert_eq!(why("/dev/zero"), "is not a regular file");
+        assert_eq!(why(dir.path().to_str().unwrap()), "is not a regular file");
+    }
+}
