@@ -182,6 +182,7 @@ impl HostConfig {
             recovery: self.recovery(),
             min_rto,
             initial_rto,
+            user_timeout: transport.user_timeout,
             active_window: transport.active_window.unwrap_or_else(|| {
                 rtts(DEFAULT_ACTIVE_RTTS).max(self.nic_rate.tx_time(self.mtu * DEFAULT_ACTIVE_FRAMES))
             }),
@@ -190,6 +191,7 @@ impl HostConfig {
             ("rto", rto),
             ("min_rto", transport.min_rto),
             ("initial_rto", transport.initial_rto),
+            ("user_timeout", transport.user_timeout),
             ("ack_delay", resolved.ack_delay),
         ];
         for (what, time) in times {
@@ -264,6 +266,8 @@ pub const DEFAULT_TOMBSTONES: u32 = 4_096;
 pub const DEFAULT_MIN_RTO: Time = Time::from_ms(200);
 /// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known (RFC 6298 §2.1).
 pub const DEFAULT_INITIAL_RTO: Time = Time::from_secs(1);
+/// Time without progress after which a sender gives a message up: the least that RFC 1122 (§4.2.3.5, R2) recommends.
+pub const DEFAULT_USER_TIMEOUT: Time = Time::from_secs(100);
 /// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
 /// thousand messages with sixty gaps each.
 pub const DEFAULT_MAX_REORDER_RANGES: u32 = 65_536;
@@ -282,6 +286,9 @@ pub struct TransportConfig {
     pub min_rto: Time,
     /// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known.
     pub initial_rto: Time,
+    /// Time for which nothing new may be acknowledged before a message fails, as TCP's user timeout (RFC 5482). It is
+    /// looked at when a retransmission timeout expires.
+    pub user_timeout: Time,
     /// Stretches of bytes behind gaps that a receiver keeps account of, with [`LossRecovery::Selective`].
     pub max_reorder_ranges: u32,
     /// At most one NACK per this time for the same expected byte; default the larger of
@@ -292,7 +299,8 @@ pub struct TransportConfig {
     /// Time for which a flow counts in N after its last packet; by default the larger of [`DEFAULT_ACTIVE_RTTS`] base RTTs and
     /// [`DEFAULT_ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
-    /// Flows a receiver keeps at once; the longest idle one makes room for a new one.
+    /// Flows a receiver keeps at once. Room for a new one makes the oldest one that was not heard again a base RTT after its
+    /// first packet, or else the longest idle one.
     pub max_inbound: u32,
     /// Ended messages a receiver remembers, to answer what is retransmitted of them.
     pub tombstones: u32,
@@ -307,6 +315,7 @@ impl Default for TransportConfig {
             rto: None,
             min_rto: DEFAULT_MIN_RTO,
             initial_rto: DEFAULT_INITIAL_RTO,
+            user_timeout: DEFAULT_USER_TIMEOUT,
             max_reorder_ranges: DEFAULT_MAX_REORDER_RANGES,
             nack_interval: None,
             ack_delay: None,
@@ -327,6 +336,7 @@ pub(crate) struct ResolvedTransport {
     /// that both are its timeout.
     pub min_rto: Time,
     pub initial_rto: Time,
+    pub user_timeout: Time,
     pub nack_interval: Time,
     pub ack_delay: Time,
     pub active_window: Time,

@@ -103,6 +103,21 @@ pub enum HostEvent {
         /// Packets sent more than once.
         retransmits: u64,
     },
+    /// A flow was given up; its state is gone.
+    FlowFailed {
+        /// The flow that has failed.
+        flow: FlowId,
+        /// Its message id.
+        message: u32,
+        /// Time at which it was given up.
+        end: Time,
+        /// Payload bytes that were acknowledged.
+        acked: Bytes,
+        /// Packets sent more than once.
+        retransmits: u64,
+        /// The reason.
+        error: FlowError,
+    },
     /// The last byte of a peer's message arrived.
     MessageReceived {
         /// The sender's address.
@@ -116,6 +131,20 @@ pub enum HostEvent {
     },
     /// Something about policies.
     Policy(PolicyEvent),
+}
+
+/// A reason why a flow was given up.
+#[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
+pub enum FlowError {
+    /// The receiver asks for bytes again that it had acknowledged: it was restarted, or others took the message's place.
+    #[error("the receiver has lost the message")]
+    ForgottenByReceiver,
+    /// Nothing new was acknowledged for the user timeout.
+    #[error("nothing was acknowledged for {after}")]
+    Unanswered {
+        /// [`TransportConfig::user_timeout`](crate::TransportConfig::user_timeout).
+        after: Time,
+    },
 }
 
 /// The fate of a policy at a host.
@@ -208,6 +237,8 @@ pub struct FlowInfo {
     /// XOR of the switch ids on the path of the DATA packet it acknowledged, unless the scheme uses the
     /// field that echoes it.
     pub data_path: Option<u16>,
+    /// The next retransmission timeout, before which the flow cannot fail; `Open` if no answer is expected.
+    pub timeout: Option<Time>,
 }
 
 /// A message that is arriving, as it is now.

@@ -41,12 +41,12 @@ pub mod wire;
 pub use config::{
     ConfigError, DEFAULT_ACTIVE_FRAMES, DEFAULT_ACTIVE_RTTS, DEFAULT_CONTROL_QUEUE_LEN, DEFAULT_INITIAL_RTO,
     DEFAULT_MAX_INBOUND, DEFAULT_MAX_REORDER_RANGES, DEFAULT_MIN_RTO, DEFAULT_MTU, DEFAULT_NACK_INTERVAL,
-    DEFAULT_NACK_RTTS, DEFAULT_TOMBSTONES, GO_BACK_N_RTO_RTTS, HostConfig, MIN_GO_BACK_N_RTO,
-    TransportConfig,
+    DEFAULT_NACK_RTTS, DEFAULT_TOMBSTONES, DEFAULT_USER_TIMEOUT, GO_BACK_N_RTO_RTTS, HostConfig,
+    MIN_GO_BACK_N_RTO, TransportConfig,
 };
 pub use event::{
-    Announcement, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, PolicyEvent, SubflowInfo,
-    Transmit, subflow_port,
+    Announcement, FlowError, FlowId, FlowInfo, FlowSpec, HostEvent, InboundInfo, OpenError, PolicyEvent,
+    SubflowInfo, Transmit, subflow_port,
 };
 pub use host::{Host, PolicyStatus};
 pub use stats::{DropReason, Drops, HostStats};

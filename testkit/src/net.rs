@@ -200,6 +200,16 @@ impl TestNetwork {
         flow
     }
 
+    /// Starts a host anew, which forgets all messages.
+    ///
+    /// # Panics
+    ///
+    /// Never: the configuration is the host's own.
+    pub fn restart(&mut self, host: usize) {
+        let config = self.hosts[host].config().clone();
+        self.hosts[host] = Host::new(config).expect("its own config");
+    }
+
     pub fn stop(&mut self, host: usize, flow: FlowId) {
         self.hosts[host].stop(self.now, flow);
         self.poll_host(host);
@@ -262,7 +272,7 @@ impl TestNetwork {
     pub fn fcts(&self) -> Vec<Time> {
         let fct = |(_, event): &(usize, HostEvent)| match event {
             HostEvent::FlowFinished { start, end, .. } => Some(*end - *start),
-            HostEvent::MessageReceived { .. } | HostEvent::Policy(_) => None,
+            HostEvent::FlowFailed { .. } | HostEvent::MessageReceived { .. } | HostEvent::Policy(_) => None,
         };
         self.events.iter().filter_map(fct).collect()
     }

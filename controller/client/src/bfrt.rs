@@ -129,7 +129,7 @@ impl BfrtSession {
         Ok(BfrtStream { asks, answers })
     }
 
-    /// Reads every entity that a plan may have.
+    /// Reads every entity that a plan may have. An error about one of them is an error of all.
     pub async fn read_all(&self) -> Result<Vec<Entity>, ClientError> {
         let translator = Translator::new(&self.info);
         let request = ReadRequest {
@@ -138,10 +138,12 @@ impl BfrtSession {
             entities: translator.read_all_entities(),
             p4_name: self.p4_name.clone(),
         };
+        let asked = request.entities.clone();
         let collect = |mut client: BfRuntimeClient<Channel>| async move {
             let mut answers = client.read(request).await?.into_inner();
             let mut held = Vec::new();
             while let Some(answer) = answers.message().await? {
+                self.check_read(&asked, &answer.status)?;
                 held.extend(answer.entities.into_iter().filter_map(|it| match it.entity {
                     Some(Kind::TableEntry(entry)) => Some(entry),
                     _ => None,
@@ -170,12 +172,29 @@ impl BfrtSession {
                 ..WriteRequest::default()
             };
             let written = self.limited("Write", |mut client| async move { client.write(request).await });
-            written.await.map_err(|error| match error {
+            let answer = written.await.map_err(|error| match error {
                 ClientError::Call { status, .. } => write_error(*status, &of, batch.len(), p4info),
                 other => other,
             })?;
+            // Some drivers report the errors here, after a call that succeeded.
+            let refused = told(answer.into_inner().status.into_iter().enumerate(), &of, p4info);
+            if !refused.is_empty() {
+                return Err(ClientError::Rejected { refused, of: batch.len() });
+            }
         }
         Ok(())
+    }
+
+    /// Returns the first error about what was asked for; the status has one for each, unless all went well.
+    fn check_read(&self, asked: &[bfrt_proto::Entity], status: &[bfrt_proto::Error]) -> Result<(), Status> {
+        let is_error = |(_, error): &(usize, &bfrt_proto::Error)| error.canonical_code != 0;
+        let Some((place, error)) = status.iter().enumerate().find(is_error) else { return Ok(()) };
+        let table = match asked.get(place).and_then(|entity| entity.entity.as_ref()) {
+            Some(Kind::TableEntry(entry)) => self.info.id(entry.table_id),
+            _ => None,
+        };
+        let table = table.map_or("an unknown table", |table| table.name.as_str());
+        Err(Status::new(Code::from_i32(error.canonical_code), format!("{table}: {}", error.message)))
     }
 
     /// All pipes, both directions.
@@ -237,16 +256,25 @@ fn refused(update: &Update, error: &TranslateError, of: usize, p4info: &Index) -
 
 /// Of a Write: with an error for each update, if the driver told them.
 fn write_error(status: Status, updates: &[&Update], of: usize, p4info: &Index) -> ClientError {
-    let told = |(index, error): (usize, bfrt_proto::Error)| {
-        let update = pretty::update(updates.get(index)?, p4info);
-        let code = rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown);
-        Some(Refused { update, code, message: error.message })
-    };
-    let refused: Vec<Refused> =
-        error_details::decode(status.details()).into_iter().filter_map(told).collect();
+    let refused = told(error_details::decode(status.details()), updates, p4info);
     if refused.is_empty() {
         ClientError::call("Write", status)
     } else {
         ClientError::Rejected { refused, of }
     }
+}
+
+/// Returns the refused updates, from the errors with the numbers of theirs.
+fn told(
+    errors: impl IntoIterator<Item = (usize, bfrt_proto::Error)>,
+    updates: &[&Update],
+    p4info: &Index,
+) -> Vec<Refused> {
+    let refused = errors.into_iter().filter(|(_, error)| error.canonical_code != 0);
+    let told = |(index, error): (usize, bfrt_proto::Error)| {
+        let update = pretty::update(updates.get(index)?, p4info);
+        let code = rpc::Code::try_from(error.canonical_code).unwrap_or(rpc::Code::Unknown);
+        Some(Refused { update, code, message: error.message })
+    };
+    refused.filter_map(told).collect()
 }

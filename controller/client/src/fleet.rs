@@ -5,7 +5,7 @@ use super::watch::Member;
 use super::{ClientError, ClientOptions, Program, Session, Target};
 use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{Entity, Update};
-use std::collections::{BTreeMap, BTreeSet};
+use std::collections::BTreeMap;
 use std::sync::Arc;
 use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
@@ -41,18 +41,27 @@ pub struct ApplySummary {
     pub deleted: usize,
     /// Entities that were right.
     pub unchanged: usize,
+    /// Updates that were not written, because another switch failed.
+    pub left: usize,
 }
 
 impl ApplySummary {
-    /// Returns what writing a difference does.
-    pub fn of(pushed: bool, difference: &Diff) -> ApplySummary {
+    /// Nothing is written of a difference yet.
+    pub fn none_of(difference: &Diff) -> ApplySummary {
         ApplySummary {
-            pushed,
-            inserted: difference.count(Type::Insert),
-            modified: difference.count(Type::Modify),
-            deleted: difference.count(Type::Delete),
             unchanged: difference.unchanged,
+            left: difference.steps.len(),
+            ..ApplySummary::default()
         }
+    }
+
+    /// Updates of the difference were written.
+    fn add(&mut self, updates: &[Update]) {
+        let count = |kind| updates.iter().filter(|update| update.r#type() == kind).count();
+        self.inserted += count(Type::Insert);
+        self.modified += count(Type::Modify);
+        self.deleted += count(Type::Delete);
+        self.left -= updates.len();
     }
 }
 
@@ -63,71 +72,97 @@ impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
         self.modified += other.modified;
         self.deleted += other.deleted;
         self.unchanged += other.unchanged;
+        self.left += other.left;
     }
 }
 
 /// Makes every switch run its program and hold its goal, and reads it back to be sure. Only what differs is written,
-/// and rank by rank over all switches, so that no packet loops in between. A switch that fails keeps what it has
-/// then; the others go on.
-pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<ApplySummary> {
+/// and rank by rank over all switches, so that no packet loops in between.
+///
+/// Every switch is connected to and read before any is written. If one fails, nothing is written to the others; with
+/// `partial`, the others are written, and packets may loop between them and the one that failed. If a switch fails
+/// later, the others are stopped after the rank in progress: what is in place then has no loop.
+pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool) -> Outcomes<ApplySummary> {
     let mut outcomes = Outcomes::new();
     let patience = options.timeout;
     let opened = for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
         async move {
             let session = Connection::open(&task.target, options, &task.program).await?;
-            let stream = session.acquire_write_access().await?;
-            let pushed = session.push(&task.program).await?;
-            let actual = session.read_all(&task.program.index).await?;
-            let difference = diff(&task.goal, &actual, &task.program.index);
-            Ok((task, session, stream, pushed, difference))
+            let hold = session.acquire_write_access().await?;
+            let held = match session.runs(&task.program).await? {
+                true => Some(session.read_all(&task.program.index).await?),
+                false => None,
+            };
+            Ok((Switch { task, session, pushed: false, held }, hold))
         }
     });
-    let (mut writers, mut streams, mut checks) = (Vec::new(), Vec::new(), Vec::new());
+    let (mut switches, mut holds) = (Vec::new(), Vec::new());
     for (name, result) in opened.await {
         match result {
-            Ok((task, session, stream, pushed, difference)) => {
-                outcomes.insert(name.clone(), Ok(ApplySummary::of(pushed, &difference)));
-                streams.push(stream); // as long as they live we may write
-                if !difference.steps.is_empty() {
-                    let program = Arc::clone(&task.program);
-                    checks.push(ReadBack { task, session: session.clone() });
-                    writers.push(Writer { name, session, program, difference });
-                }
+            Ok((switch, hold)) => {
+                switches.push(switch);
+                holds.push(hold); // as long as they live we may write
             }
             Err(error) => {
                 outcomes.insert(name, Err(error));
             }
         }
     }
-    let (written, _) = write(writers, |_| false).await;
-    checks.retain(|check| written.get(check.name()).is_some_and(Result::is_ok));
-    let checked = for_each_switch(checks, |check: ReadBack| async move { check.run().await });
-    for (name, result) in written.into_iter().chain(checked.await) {
+    let mut is_stopped = !partial && !outcomes.is_empty();
+    if !is_stopped {
+        for (name, result) in for_each_switch(std::mem::take(&mut switches), Switch::push).await {
+            match result {
+                Ok(switch) => switches.push(switch),
+                Err(error) => {
+                    is_stopped = true;
+                    outcomes.insert(name, Err(error));
+                }
+            }
+        }
+    }
+    let (mut writers, mut checks) = (Vec::new(), BTreeMap::new());
+    for switch in switches {
+        let (name, difference) = (switch.name().to_owned(), switch.diff());
+        outcomes.insert(
+            name.clone(),
+            Ok(ApplySummary { pushed: switch.pushed, ..ApplySummary::none_of(&difference) }),
+        );
+        if !is_stopped && !difference.steps.is_empty() {
+            let (session, program) = (switch.session.clone(), Arc::clone(&switch.task.program));
+            writers.push(Writer { name: name.clone(), session, program, difference });
+            checks.insert(name, switch);
+        }
+    }
+    for (name, result) in write(writers, |_| true).await {
+        let pushed = checks.get(&name).is_some_and(|switch| switch.pushed);
+        if result.as_ref().map_or(true, |applied| applied.left > 0) {
+            checks.remove(&name);
+        }
+        outcomes.insert(name, result.map(|applied| ApplySummary { pushed, ..applied }));
+    }
+    let checked = for_each_switch(checks.into_values().collect(), Switch::check);
+    for (name, result) in checked.await {
         if let Err(error) = result {
             outcomes.insert(name, Err(error));
         }
     }
-    let closing: JoinSet<()> = streams.into_iter().map(|stream| stream.close(patience)).collect();
+    let closing: JoinSet<()> = holds.into_iter().map(|hold| hold.close(patience)).collect();
     closing.join_all().await;
     outcomes
 }
 
 /// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more; the others
-/// neither, if `stops` says so of it. Returns the outcomes, and the switches that therefore did not get everything.
-pub(super) async fn write(
-    writers: Vec<Writer>,
-    stops: impl Fn(&str) -> bool,
-) -> (Outcomes<()>, BTreeSet<String>) {
+/// neither, if `stops` says so of it.
+pub(super) async fn write(writers: Vec<Writer>, stops: impl Fn(&str) -> bool) -> Outcomes<ApplySummary> {
     let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
     let mut ways = BTreeMap::new();
     for Writer { name, session, program, difference } in writers {
-        outcomes.insert(name.clone(), Ok(()));
+        outcomes.insert(name.clone(), Ok(ApplySummary::none_of(&difference)));
         differences.push((name.clone(), difference));
         ways.insert(name, (session, program));
     }
     let mut ranked = RankedUpdates::new(differences);
-    let mut stopped = BTreeSet::new();
     while let Some(due) = ranked.next_rank() {
         let batch = |(name, updates): (String, _)| {
             let (session, program) = ways.get(&name)?.clone();
@@ -135,19 +170,27 @@ pub(super) async fn write(
         };
         let batches = due.into_iter().filter_map(batch).collect();
         let written = for_each_switch(batches, |it: Batch| async move {
-            it.session.write(&it.updates, &it.program.index).await
+            it.session.write(&it.updates, &it.program.index).await?;
+            Ok(it.updates)
         });
         for (name, result) in written.await {
-            if result.is_err() {
-                ranked.abandon(&name);
-                if stops(&name) {
-                    stopped.extend(ranked.take_unfinished());
+            match result {
+                Ok(updates) => {
+                    if let Some(Ok(applied)) = outcomes.get_mut(&name) {
+                        applied.add(&updates);
+                    }
                 }
-                outcomes.insert(name, result);
+                Err(error) => {
+                    ranked.abandon(&name);
+                    if stops(&name) {
+                        ranked.take_unfinished();
+                    }
+                    outcomes.insert(name, Err(error));
+                }
             }
         }
     }
-    (outcomes, stopped)
+    outcomes
 }
 
 /// Everything that the switches hold. A switch that runs another program is an error.
@@ -204,19 +247,38 @@ struct Batch {
     updates: Vec<Update>,
 }
 
-/// A switch that is read back.
-struct ReadBack {
+/// A switch that [`apply`] has connected to.
+struct Switch {
     task: SwitchTask,
     session: Connection,
+    pushed: bool,
+    /// `None` if it runs another program.
+    held: Option<Vec<Entity>>,
 }
 
-impl ReadBack {
-    async fn run(&self) -> Result<(), ClientError> {
+impl Switch {
+    /// Puts the program on the switch if it runs another one.
+    async fn push(self) -> Result<Switch, ClientError> {
+        if self.held.is_some() {
+            return Ok(self);
+        }
         let program = &self.task.program;
-        let actual = self.session.read_all(&program.index).await?;
-        let left = diff(&self.task.goal, &actual, &program.index).steps;
+        let pushed = self.session.push(program).await?;
+        let held = Some(self.session.read_all(&program.index).await?);
+        Ok(Switch { pushed, held, ..self })
+    }
+
+    fn diff(&self) -> Diff {
+        let held = self.held.as_deref().unwrap_or_default();
+        diff(&self.task.goal, held, &self.task.program.index)
+    }
+
+    /// Reads back what was written.
+    async fn check(self) -> Result<(), ClientError> {
+        let index = &self.task.program.index;
+        let left = diff(&self.task.goal, &self.session.read_all(index).await?, index).steps;
         let Some(step) = left.first() else { return Ok(()) };
-        let first = weir_controller::pretty::update(&step.update, &program.index);
+        let first = weir_controller::pretty::update(&step.update, index);
         Err(ClientError::ReadBackMismatch { count: left.len(), first })
     }
 }
@@ -240,7 +302,7 @@ named! {
     Target: name;
     SwitchTask: target.name;
     Batch: name;
-    ReadBack: task.target.name;
+    Switch: task.target.name;
     Member: name;
 }
 

@@ -7,6 +7,7 @@ use p4runtime::p4::v1::{
     Action, ActionProfileGroup, ActionProfileMember, Entity, FieldMatch, MulticastGroupEntry,
     PacketReplicationEngineEntry, Replica, TableEntry,
 };
+use p4runtime::p4info::Index;
 use p4runtime::value;
 use prost::Message;
 
@@ -63,6 +64,39 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
         },
         _ => return None,
     })
+}
+
+/// Returns the identities of the entries that match by a shorter prefix what this entity in canonical form matches,
+/// longest prefix first; none if it is not an entry with a prefix.
+pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator<Item = Identity> + use<> {
+    let of = || {
+        let Kind::TableEntry(entry) = entity.entity.as_ref()? else { return None };
+        let prefix_len = |field: &FieldMatch| match &field.field_match_type {
+            Some(FieldMatchType::Lpm(it)) => Some(it.prefix_len),
+            _ => None,
+        };
+        let (place, len) =
+            entry.r#match.iter().enumerate().find_map(|(place, field)| Some((place, prefix_len(field)?)))?;
+        let fields = &p4info.tables.id(entry.table_id)?.match_fields;
+        let width = fields.iter().find(|field| field.id == entry.r#match[place].field_id)?.bitwidth;
+        Some((entry.clone(), place, len, width))
+    };
+    of().into_iter().flat_map(|(entry, place, len, width)| {
+        (0..len).rev().filter_map(move |len| {
+            let mut shorter = entry.clone();
+            if let Some(FieldMatchType::Lpm(it)) = &mut shorter.r#match[place].field_match_type {
+                it.prefix_len = len;
+                clear_low_bits(&mut it.value, (width - len).unsigned_abs());
+            }
+            identity(&canonical(&Entity { entity: Some(Kind::TableEntry(shorter)) }))
+        })
+    })
+}
+
+fn clear_low_bits(value: &mut [u8], count: u32) {
+    for (byte, below) in value.iter_mut().rev().zip((0..).step_by(8)) {
+        *byte &= 0xff_u8.checked_shl(count.saturating_sub(below)).unwrap_or(0);
+    }
 }
 
 /// Returns the same entity in canonical form: canonical byte strings, fields and members in order, don't-care fields

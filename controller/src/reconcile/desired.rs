@@ -1,5 +1,6 @@
-use super::canonical::{Identity, canonical, identity};
+use super::canonical::{Identity, canonical, identity, shorter_prefixes};
 use p4runtime::p4::v1::Entity;
+use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
 /// Rank of entities that refer to no others: identities, profiles, groups and their members.
@@ -9,7 +10,7 @@ pub const LAST_INSERT: u32 = u32::MAX - 1;
 /// Rank of entities to delete, which nothing refers to any more.
 pub const DELETE: u32 = u32::MAX;
 /// Rank of entities that must be deleted before anything new is written.
-const DELETE_FIRST: u32 = 0;
+pub(super) const DELETE_FIRST: u32 = 0;
 /// Rank of updates that remove members of multicast groups. New members are written last of all wanted
 /// entities, so in between only the links that belong to both flooding trees are in use, and no packet loops.
 pub(super) const SHRINK_GROUPS: u32 = 1;
@@ -73,7 +74,8 @@ impl DesiredState {
         }
     }
 
-    /// Superfluous entries of this table are deleted before anything is written, not at the end.
+    /// Superfluous entries of this table are deleted before anything is written, not later. An entry of it that is
+    /// written last is deleted with them, so that no packet meets it in between.
     pub fn delete_first(&mut self, table_id: u32) {
         self.retire_first.insert(table_id);
     }
@@ -93,11 +95,23 @@ impl DesiredState {
         self.wanted.is_empty()
     }
 
-    /// Returns the rank in which a superfluous entity is deleted.
-    pub(super) fn retirement_rank(&self, identity: &Identity) -> u32 {
-        match identity {
-            Identity::Entry { table, .. } if self.retire_first.contains(table) => DELETE_FIRST,
-            _ => DELETE,
+    /// Returns whether an entry with this identity is in a table of [`retire_first`](Self::retire_first).
+    pub(super) fn retires_first(&self, identity: &Identity) -> bool {
+        matches!(identity, Identity::Entry { table, .. } if self.retire_first.contains(table))
+    }
+
+    /// Returns whether the switch should hold an entity with this identity.
+    pub(super) fn wants(&self, identity: &Identity) -> bool {
+        self.places.contains_key(identity)
+    }
+
+    /// Returns the rank in which a superfluous entity is deleted. An entry that hides a wanted one of a shorter prefix
+    /// goes in the rank of that one: until then, the wanted one is not in use.
+    pub(super) fn retirement_rank(&self, identity: &Identity, entity: &Entity, p4info: &Index) -> u32 {
+        if self.retires_first(identity) {
+            return DELETE_FIRST;
         }
+        let hidden = shorter_prefixes(entity, p4info).find_map(|shorter| self.places.get(&shorter));
+        hidden.map_or(DELETE, |&place| self.wanted[place].0)
     }
 }

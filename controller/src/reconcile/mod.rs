@@ -48,13 +48,6 @@ pub struct Diff {
     pub unchanged: usize,
 }
 
-impl Diff {
-    /// Returns the number of updates of a kind.
-    pub fn count(&self, kind: Type) -> usize {
-        self.steps.iter().filter(|step| step.update.r#type() == kind).count()
-    }
-}
-
 /// Returns the updates after which a switch holds the goal and nothing else.
 pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
     let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
@@ -65,15 +58,26 @@ pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
         }
     }
     let mut result = Diff::default();
+    // Deleting an entry would show the packets another one that is to be written last.
+    let shows_last = there.keys().any(|identity| goal.retires_first(identity) && !goal.wants(identity));
     for DesiredEntity { rank, entity } in goal.entities() {
         let Some(identity) = identity(entity) else { continue };
         let kind = match there.remove(&identity) {
+            Some(old)
+                if rank == desired::LAST_INSERT
+                    && goal.retires_first(&identity)
+                    && (shows_last || old != *entity) =>
+            {
+                let update = Update { r#type: Type::Delete.into(), entity: Some(old) };
+                result.steps.push(Step { rank: desired::DELETE_FIRST, update });
+                Type::Insert
+            }
             Some(old) if old == *entity => {
                 result.unchanged += 1;
                 continue;
             }
             Some(old) => {
-                if let Some(common) = without_removed_replicas(&old, entity) {
+                if let Some(common) = without_removed_replicas(&old, Some(entity)) {
                     result.steps.push(Step { rank: desired::SHRINK_GROUPS, update: modify(&common) });
                     if common == *entity {
                         continue;
@@ -91,7 +95,11 @@ pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
     let mut superfluous: Vec<_> = there.into_iter().filter(|(identity, _)| !goal.ignores(identity)).collect();
     superfluous.sort_by_key(|(identity, _)| deletion_order(identity, p4info));
     for (identity, entity) in superfluous {
-        let rank = goal.retirement_rank(&identity);
+        result.steps.extend(
+            without_removed_replicas(&entity, None)
+                .map(|it| Step { rank: desired::SHRINK_GROUPS, update: modify(&it) }),
+        );
+        let rank = goal.retirement_rank(&identity, &entity, p4info);
         if let Some(update) = removal(&identity, entity, p4info) {
             result.steps.push(Step { rank, update });
         }
@@ -116,15 +124,16 @@ fn modify(entity: &Entity) -> Update {
     Update { r#type: Type::Modify.into(), entity: Some(entity.clone()) }
 }
 
-/// Returns a multicast group without the copies that it is to lose; `None` if it loses none, or is no multicast
-/// group.
-fn without_removed_replicas(old: &Entity, new: &Entity) -> Option<Entity> {
-    let (old, new) = (multicast(old)?, multicast(new)?);
-    let replicas: Vec<_> = old.replicas.iter().filter(|it| new.replicas.contains(it)).cloned().collect();
+/// Returns a multicast group without the copies that it is to lose, which are all if it is not wanted; `None` if it loses
+/// none, or is no multicast group.
+fn without_removed_replicas(old: &Entity, new: Option<&Entity>) -> Option<Entity> {
+    let old = multicast(old)?;
+    let wanted = new.and_then(multicast).map_or(&[][..], |new| &new.replicas);
+    let replicas: Vec<_> = old.replicas.iter().filter(|it| wanted.contains(it)).cloned().collect();
     if replicas.len() == old.replicas.len() {
         return None;
     }
-    let group = MulticastGroupEntry { replicas, ..new.clone() };
+    let group = MulticastGroupEntry { replicas, ..old.clone() };
     let entry = PacketReplicationEngineEntry { r#type: Some(Pre::MulticastGroupEntry(group)) };
     Some(Entity { entity: Some(Kind::PacketReplicationEngineEntry(entry)) })
 }

@@ -128,7 +128,7 @@ fn two_networks_are_one_topology_of_two_parts() {
     let parts = build_parts(&spec).unwrap();
     for method in [RoutingMethod::Auto, RoutingMethod::Trees] {
         let proof = verify(&parts, &routes(&parts, method).unwrap()).unwrap();
-        assert_eq!((proof.pairs, proof.parted), (4, 8), "{method:?}");
+        assert_eq!((proof.pairs, proof.partitioned_pairs), (4, 8), "{method:?}");
     }
 }
 

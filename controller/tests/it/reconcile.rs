@@ -10,12 +10,18 @@ use std::collections::{BTreeMap, BTreeSet};
 use weir_controller::hash::PathHash;
 use weir_controller::path::PathError;
 use weir_controller::plan::{Bmv2, decode, desired_states};
-use weir_controller::reconcile::{BASE, DesiredState, Identity, Step, canonical, diff, identity};
+use weir_controller::reconcile::{
+    BASE, DesiredState, Difference, Identity, Ranked, Step, canonical, diff, identity, updates,
+};
 use weir_controller::routes::{NextHop, Routes, RoutingMethod, reroute, routes};
 use weir_controller::runtime_json::RuntimeJson;
-use weir_controller::topology::{LinkIx, Topology};
+use weir_controller::topology::{LinkIx, Prefix, Topology};
 use weir_controller::{PlanOptions, verify, verify_flood};
 
+/// An odd ring has one shortest path between any two switches.
+const RING_OF_FIVE: &str =
+    "{kind: custom, hosts: [h1, h2, h3, h4, h5], switches: [s1, s2, s3, s4, s5], links:
+    [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s1]]}";
 const HPCC: &str = include_str!("../../../p4src/build/hpcc.p4info.txtpb");
 
 /// A switch that takes what a switch takes, and nothing else.
@@ -63,20 +69,53 @@ impl Fabric {
         goals.iter().map(|(name, goal)| (name.clone(), diff(goal, &held(name), &self.index).steps)).collect()
     }
 
+    /// Fills the empty tables with these routes, whatever they are.
+    fn fill(&mut self, routes: &Routes) {
+        for (name, goal) in self.goals(routes) {
+            let model = self.models.entry(name).or_default();
+            updates(&goal).iter().for_each(|update| model.write(update));
+        }
+    }
+
     /// Writes the difference rank by rank, the switches of a rank one after the other from `first` on, and looks at the
-    /// whole fabric after every step.
+    /// whole fabric after every step. Returns the number of updates.
     fn roll_out(&mut self, routes: &Routes, left: &Topology, first: usize, check: bool) -> usize {
-        let goals = self.goals(routes);
-        let differences = self.differences(&goals);
-        let ranks: BTreeSet<u32> = differences.values().flatten().map(|step| step.rank).collect();
-        let names: Vec<String> = goals.keys().cloned().collect();
+        let written = self.roll_out_with(routes, left, first, check, &mut BTreeMap::new());
+        let left_over: usize = self.differences(&self.goals(routes)).values().map(Vec::len).sum();
+        assert_eq!(left_over, 0, "all is as it should be");
+        written
+    }
+
+    /// The same with switches that fail, as soon as they have taken a number of updates: such a switch loses that update,
+    /// may take others of its rank, and stops all.
+    fn roll_out_with(
+        &mut self,
+        routes: &Routes,
+        left: &Topology,
+        first: usize,
+        check: bool,
+        faults: &mut BTreeMap<String, Fault>,
+    ) -> usize {
+        let differences = self.differences(&self.goals(routes));
+        let names: Vec<String> = differences.keys().cloned().collect();
+        let of = |(name, steps)| (name, Difference { steps, unchanged: 0 });
+        let mut ranked = Ranked::new(differences.into_iter().map(of));
         let mut written = 0;
-        for rank in ranks {
+        while let Some(mut due) = ranked.next_rank() {
             for turn in 0..names.len() {
                 let name = &names[(first + turn * 7) % names.len()];
-                let due = differences[name].iter().filter(|step| step.rank == rank);
-                for step in due {
-                    self.models.entry(name.clone()).or_default().write(&step.update);
+                for update in due.remove(name).unwrap_or_default() {
+                    if let Some(fault) = faults.get_mut(name) {
+                        match fault.updates.checked_sub(1) {
+                            Some(more) => fault.updates = more,
+                            None => {
+                                ranked.give_up(name);
+                                ranked.stop();
+                                if fault.ends_batch { break } else { continue }
+                            }
+                        }
+                    }
+                    self.models.entry(name.clone()).or_default().write(&update);
                     written += 1;
                     if check {
                         self.look(left);
@@ -84,8 +123,6 @@ impl Fabric {
                 }
             }
         }
-        let left_over: usize = self.differences(&goals).values().map(Vec::len).sum();
-        assert_eq!(left_over, 0, "all is as it should be");
         written
     }
 
@@ -122,6 +159,41 @@ impl Fabric {
     }
 }
 
+/// A switch that fails after some updates.
+#[derive(Clone, Copy, Debug)]
+struct Fault {
+    updates: usize,
+    /// Nothing comes through any more; otherwise the switch refuses every second update.
+    ends_batch: bool,
+}
+
+/// Routes as somebody else may have written them: for each rack a tree of its own, drawn by `random`, that the switches
+/// hold by the rack's prefix or by the addresses of its hosts, over the routes of `below`.
+fn foreign(topology: &Topology, below: &Routes, mut random: u64) -> Routes {
+    let mut draw = move |below: usize| {
+        random = random.wrapping_mul(6_364_136_223_846_793_005).wrapping_add(1_442_695_040_888_963_407);
+        (random >> 33) as usize % below
+    };
+    let mut all = below.clone();
+    for rack in topology.switch_ixs().filter(|&ix| !topology.switch(ix).hosts.is_empty()) {
+        let hosts = topology.switch(rack).hosts.iter().map(|&host| Prefix::host(topology.host(host).ip));
+        let prefixes: Vec<Prefix> = match topology.switch(rack).rack {
+            Some(prefix) if draw(2) == 0 => vec![prefix],
+            _ => hosts.collect(),
+        };
+        let (mut reached, mut edge) = (BTreeSet::from([rack]), vec![rack]);
+        while !edge.is_empty() {
+            let here = edge.swap_remove(draw(edge.len()));
+            for next in topology.neighbours(here).filter(|next| reached.insert(next.switch)) {
+                edge.push(next.switch);
+                let hops = prefixes.iter().map(|&prefix| (prefix, NextHop::Via { port: next.peer_port }));
+                all.switches[next.switch.0 as usize].forward.extend(hops);
+            }
+        }
+    }
+    all
+}
+
 fn some_links(topology: &Topology, seeds: &[usize]) -> BTreeSet<LinkIx> {
     let fabric: Vec<LinkIx> =
         (0..topology.links.len() as u32).map(LinkIx).filter(|&ix| topology.is_fabric_link(ix)).collect();
@@ -130,10 +202,11 @@ fn some_links(topology: &Topology, seeds: &[usize]) -> BTreeSet<LinkIx> {
 
 fn fabrics() -> Vec<Topology> {
     vec![
-        fabric("{kind: fat-tree, k: 4}"),
+        fabric(RING_OF_FIVE),
         fabric("{kind: leaf-spine, leaves: 3, spines: 3, hosts_per_leaf: 1}"),
         parallel(),
         ring(),
+        fabric("{kind: fat-tree, k: 4}"),
     ]
 }
 
@@ -142,7 +215,7 @@ proptest! {
 
     #[test]
     fn links_fail_and_return_without_a_loop_or_a_missing_member(
-        which in 0usize..4,
+        which in 0usize..5,
         failures in prop::collection::vec(prop::collection::vec(0usize..1000, 0..4), 1..4),
         first in 0usize..50,
     ) {
@@ -164,6 +237,40 @@ proptest! {
         }
         prop_assert_eq!(&it.routes().switches.len(), &base.switches.len());
         prop_assert_eq!(it.goals(&now), it.goals(&base), "all is as before");
+    }
+
+    /// Whatever loop-free routes the switches hold, whichever of them fail, and when: no packet loops after any update,
+    /// neither before the others are stopped nor after, nor when the plan is applied again.
+    #[test]
+    fn switches_that_fail_leave_no_loop_from_any_old_routes(
+        which in 0usize..4,
+        old in 0usize..4,
+        cut in prop::collection::vec(0usize..1000, 0..4),
+        new_cut in prop::collection::vec(0usize..1000, 0..3),
+        trees in any::<bool>(),
+        random in any::<u64>(),
+        first in 0usize..50,
+        faults in prop::collection::vec((0usize..1000, 0usize..30, any::<bool>()), 1..4),
+    ) {
+        let whole = fabrics().swap_remove(which);
+        let mut it = Fabric::new(whole.clone());
+        let left = whole.without_links(&some_links(&whole, &cut));
+        let new_left = whole.without_links(&some_links(&whole, &new_cut));
+        let old = match old {
+            0 => routes(&left, RoutingMethod::Auto).unwrap(),
+            1 => routes(&left, RoutingMethod::Trees).unwrap(),
+            2 => foreign(&left, &routes(&left, RoutingMethod::Auto).unwrap(), random),
+            _ => foreign(&left, &routes(&left, RoutingMethod::Trees).unwrap(), random),
+        };
+        let new = routes(&new_left, if trees { RoutingMethod::Trees } else { RoutingMethod::Auto }).unwrap();
+        it.fill(&old);
+        it.look(&whole);
+        let names: Vec<String> = it.models.keys().cloned().collect();
+        let fault = |&(at, updates, ends_batch): &(usize, usize, bool)| (names[at % names.len()].clone(), Fault { updates, ends_batch });
+        let mut faults: BTreeMap<String, Fault> = faults.iter().map(fault).collect();
+        it.roll_out_with(&new, &whole, first, true, &mut faults);
+        it.roll_out(&new, &whole, first, true);
+        prop_assert!(verify(&new_left, &it.routes()).is_ok(), "what the switches hold");
     }
 
     #[test]
@@ -189,6 +296,27 @@ proptest! {
         it.roll_out(&base, &whole, 0, false);
         prop_assert!(verify(&whole, &it.routes()).is_ok());
         prop_assert_eq!(verify_flood(&whole, &it.routes()).map(|_| ()), Ok(()));
+    }
+}
+
+/// Switches that hold trees choose one by the hash modulo their number, and hide them by longer prefixes: neither another
+/// number nor a prefix that goes makes packets loop.
+#[test]
+fn trees_take_over_from_other_trees_without_a_loop() {
+    let whole = ring();
+    let left = whole.without_links(&some_links(&whole, &[0]));
+    let trees = |topology: &Topology| routes(topology, RoutingMethod::Trees).unwrap();
+    let count = |routes: &Routes| routes.switches[0].trees.len();
+    let (many, one) = (trees(&whole), trees(&left));
+    assert!(count(&many) > count(&one));
+    let hidden = |seed: u64| (foreign(&whole, &many, seed), many.clone());
+    let changes = [(many.clone(), one.clone()), (one, many.clone())].into_iter().chain((0..8).map(hidden));
+    for (old, new) in changes {
+        for first in 0..4 {
+            let mut it = Fabric::new(whole.clone());
+            it.fill(&old);
+            it.roll_out(&new, &whole, first, true);
+        }
     }
 }
 

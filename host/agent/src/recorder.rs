@@ -4,7 +4,7 @@ use super::results::{FlowResult, FlowState, ReceivedResult, SeriesResult};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_host::wire::{FrameView, PacketKind};
-use weir_host::{FlowId, Host, HostEvent};
+use weir_host::{FlowError, FlowId, Host, HostEvent};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Samples kept in all: 130 MB. A run of an hour with ten flows at 10 ms stays below.
@@ -39,7 +39,9 @@ struct FlowTrack {
     plan: FlowPlan,
     id: Option<FlowId>,
     opened: Option<Time>,
+    /// Time at which it was finished, or given up.
     ended: Option<Time>,
+    error: Option<FlowError>,
     acked: Bytes,
     acked_at_sample: Bytes,
     retransmits: u64,
@@ -74,6 +76,7 @@ impl Recorder {
             id: None,
             opened: None,
             ended: None,
+            error: None,
             acked: Bytes::ZERO,
             acked_at_sample: Bytes::ZERO,
             retransmits: 0,
@@ -111,13 +114,13 @@ impl Recorder {
         self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
     }
 
-    /// Returns flows that wait, that are being sent, and that are finished.
+    /// Returns flows that wait, that are being sent, and that have ended.
     pub fn progress(&self, waiting: usize) -> [usize; 3] {
         let finished = self.flows.iter().filter(|track| track.ended.is_some()).count();
         [waiting, self.flows.len().saturating_sub(waiting + finished), finished]
     }
 
-    pub fn all_finished(&self) -> bool {
+    pub fn all_ended(&self) -> bool {
         self.flows.iter().all(|track| track.ended.is_some())
     }
 
@@ -167,12 +170,10 @@ impl Recorder {
     pub fn event(&mut self, event: &HostEvent) {
         match *event {
             HostEvent::FlowFinished { message, end, bytes, retransmits, .. } => {
-                let index = message.wrapping_sub(self.first_message) as usize;
-                if let Some(track) = self.flows.get_mut(index) {
-                    track.ended = Some(end);
-                    track.acked = bytes;
-                    track.retransmits = retransmits;
-                }
+                self.end(message, end, bytes, retransmits, None);
+            }
+            HostEvent::FlowFailed { message, end, acked, retransmits, error, .. } => {
+                self.end(message, end, acked, retransmits, Some(error));
             }
             HostEvent::MessageReceived { peer, message, bytes, .. } => {
                 match self.received.get_mut(&(peer, message)) {
@@ -185,6 +186,13 @@ impl Recorder {
             }
             HostEvent::Policy(_) => {}
         }
+    }
+
+    fn end(&mut self, message: u32, at: Time, acked: Bytes, retransmits: u64, error: Option<FlowError>) {
+        let index = message.wrapping_sub(self.first_message) as usize;
+        let Some(track) = self.flows.get_mut(index) else { return };
+        (track.ended, track.error) = (Some(at), error);
+        (track.acked, track.retransmits) = (acked, retransmits);
     }
 
     pub fn next_sample(&self) -> Option<Time> {
@@ -257,11 +265,13 @@ impl Recorder {
                     state: match (track.opened, track.ended) {
                         (None, _) => FlowState::NotStarted,
                         (Some(_), None) => FlowState::Unfinished,
+                        (Some(_), Some(_)) if track.error.is_some() => FlowState::Failed,
                         (Some(_), Some(_)) => FlowState::Finished,
                     },
+                    error: track.error.map(|error| error.to_string()),
                     planned_ns: track.plan.start.as_ns(),
                     start_ns: track.opened.map(since_epoch),
-                    fct_ns: track.ended.and(lasted).map(Time::as_ns),
+                    fct_ns: track.ended.filter(|_| track.error.is_none()).and(lasted).map(Time::as_ns),
                     acked_bytes: track.acked.get(),
                     retransmits: track.retransmits,
                     goodput_bps: lasted.map(|lasted| rate_of(track.acked, lasted)),

@@ -67,7 +67,7 @@ pub struct StartResult {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
-    /// All flows were finished.
+    /// All flows were finished or had failed.
     Finished,
     /// The time was over.
     Deadline,
@@ -87,6 +87,8 @@ pub enum FlowState {
     Unfinished,
     /// All of it was acknowledged.
     Finished,
+    /// The sender gave it up.
+    Failed,
 }
 
 /// One flow, seen by its sender.
@@ -102,6 +104,9 @@ pub struct FlowResult {
     pub size_bytes: Option<u64>,
     /// Its progress.
     pub state: FlowState,
+    /// The reason why the sender gave it up; absent if it did not.
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub error: Option<String>,
     /// Planned start.
     pub planned_ns: u64,
     /// Actual start.

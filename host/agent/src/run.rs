@@ -49,8 +49,8 @@ pub struct Agent {
     slack: Time,
     /// The host may have something to send.
     may_have_tx: bool,
-    /// Time at which the last flow was seen to be finished.
-    all_finished: Option<Time>,
+    /// Time at which the last flow was seen to have ended.
+    all_ended: Option<Time>,
     ended: Option<Ended>,
     policy_server: Option<PolicyServer>,
     showing: Option<StatusPublisher>,
@@ -105,7 +105,7 @@ impl Agent {
             last_host_time: Time::ZERO,
             slack,
             may_have_tx: false,
-            all_finished: None,
+            all_ended: None,
             ended: None,
             policy_server: None,
             showing: None,
@@ -173,9 +173,9 @@ impl Agent {
         if until.deadline.is_some_and(|deadline| now >= self.epoch.saturating_add(deadline)) {
             return Some(Ended::Deadline);
         }
-        if until.flows_finished && self.recorder.all_finished() {
+        if until.flows_finished && self.recorder.all_ended() {
             // Late copies of the last ACKs still find the shield.
-            let done = *self.all_finished.get_or_insert(now);
+            let done = *self.all_ended.get_or_insert(now);
             return (now >= done.saturating_add(self.config.host.base_rtt)).then_some(Ended::Finished);
         }
         None
@@ -329,7 +329,7 @@ impl Agent {
         let precise = precise.into_iter().flatten().min();
         let stop = self.to_stop.last().map(|&(at, _)| at);
         let deadline = self.config.until.deadline.map(|deadline| self.epoch.saturating_add(deadline));
-        let linger = self.all_finished.map(|done| done.saturating_add(self.config.host.base_rtt));
+        let linger = self.all_ended.map(|done| done.saturating_add(self.config.host.base_rtt));
         let relaxed =
             [stop, deadline, linger, self.recorder.next_sample(), Some(now.saturating_add(MAX_SLEEP))];
         let relaxed = relaxed.into_iter().flatten().min().unwrap_or(now);

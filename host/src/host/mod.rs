@@ -164,7 +164,7 @@ impl Host {
 
     /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
     pub fn wakeup(&mut self, now: Time) {
-        self.outbound.wakeup(now, &mut self.stats);
+        self.outbound.wakeup(now, &mut self.stats, &mut self.events);
         self.inbound.wakeup(now, &mut self.control, &mut self.stats);
         self.wakeup_policy(now);
     }

@@ -89,7 +89,12 @@ impl Inbound {
     pub fn new(config: &HostConfig, resolved: &ResolvedTransport) -> Inbound {
         let (needs, transport) = (config.scheme.needs(), &config.transport);
         Inbound {
-            messages: MessageTable::new(resolved.active_window, transport.max_inbound, transport.tombstones),
+            messages: MessageTable::new(
+                resolved.active_window,
+                config.base_rtt,
+                transport.max_inbound,
+                transport.tombstones,
+            ),
             delayed_acks: VecDeque::new(),
             receiver: config.scheme.receiver(&config.flow_params(resolved.payload)),
             is_selective: resolved.recovery == LossRecovery::Selective,
@@ -131,7 +136,7 @@ impl Inbound {
         self.telemetry = needs.telemetry;
         (self.nack_interval, self.ack_delay) = (resolved.nack_interval, resolved.ack_delay);
         self.active_window = resolved.active_window;
-        self.messages.change_scheme(resolved.active_window);
+        self.messages.change_scheme(resolved.active_window, config.base_rtt);
         self.messages.arriving_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
     }
 

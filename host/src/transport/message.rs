@@ -3,7 +3,7 @@ use super::range_set::RangeSet;
 use super::requests::PacketRequests;
 use super::subflow::{AckOutcome, Segment, Subflow};
 use crate::config::ResolvedTransport;
-use crate::event::{Announcement, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
+use crate::event::{Announcement, FlowError, FlowInfo, FlowSpec, OpenError, SubflowInfo, subflow_port};
 use crate::priority::Priority;
 use crate::scheme::{Decision, MultipathSender, Needs, SendingRate};
 use crate::wire::{Flags, FrameRepr, HEADERS_LEN};
@@ -91,6 +91,9 @@ impl OutboundMessage {
     pub fn retransmits(&self) -> u64 {
         self.subflows.iter().map(|subflow| subflow.retransmits).sum()
     }
+    pub fn acked(&self) -> u64 {
+        self.acked
+    }
     pub fn is_finished(&self) -> bool {
         self.next_offset == self.size && self.acked == self.size
     }
@@ -141,7 +144,7 @@ impl OutboundMessage {
     pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
         let OutboundMessage { subflows, acked_ranges: arrived, acked, .. } = self;
         let subflow = &mut subflows[index];
-        let taken = subflow.acknowledge(wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
+        let taken = subflow.acknowledge(now, wire_seq, echo, |from, to| *acked += arrived.insert(from, to));
         if matches!(taken, AckOutcome::Bytes(1..)) {
             let waits_for_credits = self.requests.uses_credits() && subflow.nxt() < self.size;
             subflow.restart_timer(now, waits_for_credits);
@@ -156,13 +159,29 @@ impl OutboundMessage {
         self.requests.take_credit(number, has_bytes)
     }
 
+    /// Returns the reason to give the message up at a timeout of a subflow, if there is one: the peer has lost it, or has
+    /// acknowledged nothing on any subflow for the user timeout.
+    pub fn failure(&self, index: usize, now: Time, user_timeout: Time) -> Option<FlowError> {
+        if self.subflows[index].is_lost_by_peer() {
+            return Some(FlowError::ForgottenByReceiver);
+        }
+        (self.gives_up(user_timeout) <= now).then_some(FlowError::Unanswered { after: user_timeout })
+    }
+
+    /// Returns the time at which nothing will have been acknowledged on any subflow for `user_timeout`.
+    fn gives_up(&self, user_timeout: Time) -> Time {
+        let since = self.subflows.iter().map(Subflow::waiting_since).max();
+        since.unwrap_or(self.start).saturating_add(user_timeout)
+    }
+
     /// Times a subflow out, as [`Subflow::on_rto`] does. If that tells that its path is dead, the others get what it
     /// holds, as in MPTCP (RFC 8684 §3.3.6); it goes on trying.
-    pub fn on_rto(&mut self, index: usize, now: Time) -> Option<u64> {
+    pub fn on_rto(&mut self, index: usize, now: Time, user_timeout: Time) -> Option<u64> {
+        let gives_up = self.gives_up(user_timeout);
         let others = self.subflows.len() > 1;
         let subflow = &mut self.subflows[index];
         let was_dead = subflow.is_dead();
-        let snd_nxt = subflow.time_out(now);
+        let snd_nxt = subflow.time_out(now, gives_up);
         if others && subflow.is_dead() && !was_dead {
             self.reinject.extend(subflow.unacknowledged());
             self.trim_reinject();
@@ -271,6 +290,7 @@ impl OutboundMessage {
             rtt: first.and_then(|subflow| subflow.rtt),
             ack_path: first.map_or(0, |subflow| subflow.ack_path),
             data_path: first.and_then(|subflow| subflow.data_path),
+            timeout: self.subflows.iter().filter_map(Subflow::timeout).min(),
         }
     }
 

@@ -17,10 +17,15 @@ pub(super) struct MessageTable<T, E> {
     /// Messages heard of within the active window, and the others, both longest unheard first.
     active: LruList,
     idle: LruList,
+    /// Messages that were not heard again a round trip after their first packet, oldest first. Their sources may be made up:
+    /// nobody there has shown to hear our answers.
+    unproven: LruList,
+    unproven_links: Vec<Links>,
     /// Ended messages, and the same in the order they ended.
     ended: IdMap<u64, E>,
     ended_order: VecDeque<u64>,
     active_window: Time,
+    round_trip: Time,
     /// Number of times that the scheme has changed.
     generation: u32,
     max_entries: usize,
@@ -32,6 +37,8 @@ struct Entry<T> {
     id: u64,
     last_seen: Time,
     is_active: bool,
+    /// Time of its first packet; `None` once it was heard a round trip later.
+    unproven_since: Option<Time>,
     /// The generation of the scheme that knows of the message.
     introduced: Option<u32>,
     value: T,
@@ -53,16 +60,24 @@ pub(super) fn message_key(peer: Ipv4Addr, message: u32) -> u64 {
 }
 
 impl<T, E> MessageTable<T, E> {
-    pub fn new(active_window: Time, max_entries: u32, max_ended: u32) -> MessageTable<T, E> {
+    pub fn new(
+        active_window: Time,
+        round_trip: Time,
+        max_entries: u32,
+        max_ended: u32,
+    ) -> MessageTable<T, E> {
         MessageTable {
             entries: Slab::default(),
             by_id: IdMap::default(),
             links: Vec::new(),
             active: LruList::new(),
             idle: LruList::new(),
+            unproven: LruList::new(),
+            unproven_links: Vec::new(),
             ended: IdMap::default(),
             ended_order: VecDeque::new(),
             active_window,
+            round_trip,
             generation: 0,
             max_entries: max_entries as usize,
             max_ended: max_ended as usize,
@@ -89,8 +104,8 @@ impl<T, E> MessageTable<T, E> {
         self.entries.key(slot)
     }
     /// Another scheme takes over, which knows of no message yet.
-    pub fn change_scheme(&mut self, active_window: Time) {
-        self.active_window = active_window;
+    pub fn change_scheme(&mut self, active_window: Time, round_trip: Time) {
+        (self.active_window, self.round_trip) = (active_window, round_trip);
         self.generation = self.generation.wrapping_add(1);
     }
     /// Returns all messages that are arriving.
@@ -122,6 +137,19 @@ impl<T, E> MessageTable<T, E> {
         self.active.len()
     }
 
+    /// Returns the message that makes room for a new one: the oldest one whose source may be made up, else the longest
+    /// idle one.
+    fn victim(&mut self, now: Time) -> Option<u32> {
+        let is_due = |&slot: &u32| {
+            let first = self.entries.get_slot(slot).and_then(|entry| entry.unproven_since);
+            first.is_some_and(|first| now.saturating_sub(first) >= self.round_trip)
+        };
+        self.unproven.oldest().filter(is_due).or_else(|| {
+            self.age_and_count_active(now);
+            self.idle.oldest()
+        })
+    }
+
     /// Takes in a message that is not known; `forgotten` gets the one that made room, if one had to.
     pub fn insert(
         &mut self,
@@ -132,15 +160,17 @@ impl<T, E> MessageTable<T, E> {
         forgotten: impl FnOnce(T),
     ) -> Result<u32, DropReason> {
         if self.entries.len() >= self.max_entries {
-            self.age_and_count_active(now);
-            let oldest = self.idle.oldest().ok_or(DropReason::ReceiverFull)?;
-            if let Some(value) = self.remove(oldest) {
+            let victim = self.victim(now).ok_or(DropReason::ReceiverFull)?;
+            if let Some(value) = self.remove(victim) {
                 forgotten(value);
             }
             stats.inbound_evicted += 1;
         }
-        let key = self.entries.insert(Entry { id, last_seen: now, is_active: true, introduced: None, value });
+        let unproven_since = Some(now);
+        let entry = Entry { id, last_seen: now, is_active: true, unproven_since, introduced: None, value };
+        let key = self.entries.insert(entry);
         self.by_id.insert(id, key.slot);
+        self.unproven.push(&mut self.unproven_links, key.slot);
         self.active.push(&mut self.links, key.slot);
         Ok(key.slot)
     }
@@ -149,6 +179,9 @@ impl<T, E> MessageTable<T, E> {
     pub fn touch(&mut self, now: Time, slot: u32) {
         let Some(entry) = self.entries.get_slot_mut(slot) else { return };
         entry.last_seen = now;
+        if entry.unproven_since.take_if(|first| now.saturating_sub(*first) >= self.round_trip).is_some() {
+            self.unproven.remove(&mut self.unproven_links, slot);
+        }
         if entry.is_active && self.active.newest() == Some(slot) {
             return;
         }
@@ -162,6 +195,9 @@ impl<T, E> MessageTable<T, E> {
         let entry = self.entries.remove(slot)?;
         let list = if entry.is_active { &mut self.active } else { &mut self.idle };
         list.remove(&mut self.links, slot);
+        if entry.unproven_since.is_some() {
+            self.unproven.remove(&mut self.unproven_links, slot);
+        }
         self.by_id.remove(&entry.id);
         Some(entry.value)
     }

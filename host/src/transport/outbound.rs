@@ -3,15 +3,17 @@ use super::message::OutboundMessage;
 use super::ready::ReadyQueues;
 use super::requests::PacketRequests;
 use super::{IdMap, open};
+use crate::FlowId;
 use crate::config::{HostConfig, ResolvedTransport};
-use crate::event::{Announcement, FlowInfo, FlowSpec, OpenError, SubflowInfo};
+use crate::event::{Announcement, FlowInfo, FlowSpec, HostEvent, OpenError, SubflowInfo};
 use crate::port_algorithm::PortAlgorithm;
 use crate::priority::Priority;
+use crate::ring::Ring;
 use crate::scheme::{Deflection, FlowParams, LossEvent, LossKind, LossRecovery, MAX_SUBFLOWS, Needs};
 use crate::slab::{Key, Slab};
 use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
-use weir_units::Time;
+use weir_units::{Bytes, Time};
 
 /// A frame that leaves: the bytes of its head that were written, and the zeros that follow.
 #[derive(Debug)]
@@ -45,6 +47,7 @@ pub(crate) struct Outbound {
     /// Number of subflows of new messages.
     subflows: u8,
     rto: Time,
+    user_timeout: Time,
 }
 
 impl Outbound {
@@ -69,6 +72,7 @@ impl Outbound {
             },
             subflows: needs.transport.subflows,
             rto: resolved.initial_rto,
+            user_timeout: resolved.user_timeout,
         }
     }
 
@@ -234,7 +238,7 @@ impl Outbound {
     }
 
     /// Releases paced subflows and handles the timers that expired.
-    pub fn wakeup(&mut self, now: Time, stats: &mut HostStats) {
+    pub fn wakeup(&mut self, now: Time, stats: &mut HostStats, events: &mut Ring<HostEvent>) {
         self.release_paced(now);
         while let Some(entry) = self.timers.pop_due(now) {
             let (slot, index) = self.subflow_of_timer(entry);
@@ -245,8 +249,19 @@ impl Outbound {
             if subflow.is_timed_out(now) {
                 if self.ready.is_paused(priority) {
                     // A pause is not a loss: nothing could leave, so nothing could be acknowledged.
-                    subflow.restart_rto(now);
-                } else if let Some(snd_nxt) = message.on_rto(index, now) {
+                    subflow.restart_wait(now);
+                } else if let Some(error) = message.failure(index, now, self.user_timeout) {
+                    let Some((key, message)) = self.remove(slot) else { continue };
+                    events.push_back(HostEvent::FlowFailed {
+                        flow: FlowId(key),
+                        message: message.id(),
+                        end: now,
+                        acked: Bytes::new(message.acked()),
+                        retransmits: message.retransmits(),
+                        error,
+                    });
+                    continue;
+                } else if let Some(snd_nxt) = message.on_rto(index, now, self.user_timeout) {
                     stats.timeouts += 1;
                     let loss = LossEvent { now, kind: LossKind::Timeout, seq, snd_nxt };
                     let decision = message.control.on_loss(index, &loss);

@@ -40,6 +40,10 @@ pub(super) struct Subflow {
     rto: Rto,
     /// Time of the retransmission timeout; `Open` with nothing in flight.
     rto_at: Option<Time>,
+    /// Time since which nothing new was acknowledged though an answer is expected.
+    waiting_since: Time,
+    /// True if the receiver has asked since then for bytes that it had acknowledged.
+    lost_by_peer: bool,
 
     /// True if it waits in the ring of subflows that may send.
     pub queued: bool,
@@ -100,6 +104,8 @@ impl Subflow {
             scheme_timer: None,
             rto: Rto::new(resolved.min_rto, resolved.initial_rto),
             rto_at: None,
+            waiting_since: now,
+            lost_by_peer: false,
             queued: false,
             retransmits: 0,
             rtt: None,
@@ -268,14 +274,23 @@ impl Subflow {
     /// Starts the retransmission timer unless it runs.
     pub fn arm_rto(&mut self, now: Time) {
         if self.rto_at.is_none() {
-            self.restart_rto(now);
+            self.restart_wait(now);
         }
     }
 
     /// Takes an acknowledgement of everything before `wire_seq`, for the packet that left at `echo`, and tells
     /// `arrived` which bytes of the message that is.
-    pub fn acknowledge(&mut self, wire_seq: u32, echo: u32, mut arrived: impl FnMut(u64, u64)) -> AckOutcome {
+    pub fn acknowledge(
+        &mut self,
+        now: Time,
+        wire_seq: u32,
+        echo: u32,
+        mut arrived: impl FnMut(u64, u64),
+    ) -> AckOutcome {
         let Some(seq) = unwrap_seq(self.una, wire_seq).filter(|&seq| seq >= self.una) else {
+            // A packet that left after the last on_progress finds a receiver that has all up to `una`, unless it has lost it.
+            let age = Time::from_ns(u64::from(stamp(now).wrapping_sub(echo)));
+            self.lost_by_peer |= age <= now.saturating_sub(self.waiting_since);
             return AckOutcome::Stale;
         };
         if seq > self.snd_max {
@@ -288,6 +303,7 @@ impl Subflow {
         self.nxt = self.nxt.max(seq);
         if new > 0 {
             self.rto.on_progress();
+            self.lost_by_peer = false;
         }
         let Some(reno) = &mut self.reno else {
             if new > 0 {
@@ -311,7 +327,7 @@ impl Subflow {
         if self.una == end && !waits {
             self.rto_at = None;
         } else {
-            self.restart_rto(now);
+            self.restart_wait(now);
         }
     }
 
@@ -335,23 +351,44 @@ impl Subflow {
         }
     }
 
+    /// Returns the time of the retransmission timeout; `None` with nothing in flight.
+    pub fn timeout(&self) -> Option<Time> {
+        self.rto_at
+    }
+
     /// Returns whether nothing was acknowledged for too long.
     pub fn is_timed_out(&self, now: Time) -> bool {
         self.rto_at.is_some_and(|at| at <= now)
     }
 
     /// Starts the retransmission timer anew. The silence so far does not count against the path.
-    pub fn restart_rto(&mut self, now: Time) {
+    fn restart_rto(&mut self, now: Time) {
         self.rto_at = Some(now.saturating_add(self.rto.current()));
     }
 
-    /// Gives up waiting: everything in flight counts as lost. Returns what was to be sent next; `Open` if nothing was
-    /// lost, because nothing had been sent since the sender last went back.
-    pub fn time_out(&mut self, now: Time) -> Option<u64> {
+    /// Starts the retransmission timer anew. The silence so far counts for nothing.
+    pub fn restart_wait(&mut self, now: Time) {
+        self.waiting_since = now;
+        self.restart_rto(now);
+    }
+
+    /// Returns the time since which nothing new was acknowledged though an answer is expected.
+    pub fn waiting_since(&self) -> Time {
+        self.waiting_since
+    }
+
+    /// Returns whether the receiver asks for bytes that it had acknowledged.
+    pub fn is_lost_by_peer(&self) -> bool {
+        self.lost_by_peer
+    }
+
+    /// Gives up waiting: everything in flight counts as lost. The next timeout is no later than `limit`. Returns what was
+    /// to be sent next; `None` if nothing was lost, because nothing had been sent since the sender last went back.
+    pub fn time_out(&mut self, now: Time, limit: Time) -> Option<u64> {
         let was = self.nxt;
         self.nxt = self.una;
         self.rto.back_off();
-        self.restart_rto(now);
+        self.rto_at = Some(now.saturating_add(self.rto.current()).min(limit));
         if let Some(reno) = &mut self.reno {
             reno.time_out(self.snd_max);
             return Some(was);

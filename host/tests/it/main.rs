@@ -4,6 +4,7 @@ mod credits;
 mod dasr;
 mod docs;
 mod expectations;
+mod failure;
 mod forged;
 mod golden;
 mod golden_rates;

@@ -1,10 +1,11 @@
 //! The receiving half: what is acknowledged when, what is counted in N, what is remembered.
 
 use crate::variants::scheme;
+use std::net::Ipv4Addr;
 use weir_host::wire::{Ecn, Flags, FrameRepr, PacketKind};
 use weir_host::{DropReason, Host, HostConfig, HostEvent};
 use weir_testkit::frames::{deliver, drain, from_peer, host, open, poll_transmit, record, take_frame};
-use weir_testkit::net::{RATE, addr};
+use weir_testkit::net::{BASE_RTT, RATE, addr};
 use weir_units::{Bytes, Time};
 
 fn receiver(name: &str, tune: impl FnOnce(&mut HostConfig)) -> Host {
@@ -226,7 +227,8 @@ fn ended_messages_acknowledge_every_subflow() {
     assert_eq!((poll_transmit(&mut host, T0), host.stats().drops.get(DropReason::BeyondEnd)), (None, 1));
 }
 
-/// Room for two: the idle one goes first, and if none is idle the newcomer is refused.
+/// Room for two messages that were heard again after a round trip: the idle one goes first, and if none is idle the
+/// newcomer is refused.
 #[test]
 fn inbound_flows_are_bounded() {
     let window = Time::from_us(100);
@@ -234,14 +236,33 @@ fn inbound_flows_are_bounded() {
         config.transport.max_inbound = 2;
         config.transport.active_window = Some(window);
     });
-    deliver(&mut host, T0, &data(1, 0, Flags::START), &[]);
-    deliver(&mut host, T0 + window, &data(2, 0, Flags::START), &[]);
+    deliver(&mut host, T0 - BASE_RTT, &data(1, 0, Flags::START), &[]);
+    deliver(&mut host, T0, &data(1, 1000, Flags::NONE), &[]);
+    deliver(&mut host, T0 + window - BASE_RTT, &data(2, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + window, &data(2, 1000, Flags::NONE), &[]);
     deliver(&mut host, T0 + window, &data(3, 0, Flags::START), &[]);
     assert_eq!(host.stats().drops.get(DropReason::ReceiverFull), 1);
     assert_eq!(host.inbound(addr(1), 3), None);
     deliver(&mut host, T0 + window * 2, &data(3, 0, Flags::START), &[]);
     assert_eq!((host.inbound(addr(1), 1), host.stats().inbound_evicted), (None, 1));
     assert!(host.inbound(addr(1), 2).is_some() && host.inbound(addr(1), 3).is_some());
+}
+
+/// Sources that do not exist send one packet for each message and hear no answer. Their messages make room for each other,
+/// and leave that of a sender which is silent for a while.
+#[test]
+fn made_up_sources_evict_each_other() {
+    let mut host = receiver("fncc", |config| config.transport.max_inbound = 100);
+    deliver(&mut host, T0, &data(1, 0, Flags::START), &[]);
+    deliver(&mut host, T0 + BASE_RTT, &data(1, 1000, Flags::NONE), &[]);
+    for n in 0..1_000u32 {
+        let source = Ipv4Addr::from_bits(0x0a01_0000 + n);
+        // Faster than the active window is long.
+        let at = T0 + Time::from_us(200) + Time::from_us(n.into());
+        deliver(&mut host, at, &FrameRepr { source, ..data(n, 0, Flags::START) }, &[]);
+    }
+    assert_eq!(host.stats().inbound_evicted, 901);
+    assert_eq!(host.inbound(addr(1), 1).map(|it| it.received), Some(Bytes::new(2000)));
 }
 
 /// Control goes before DATA, and waits alone if its class is paused.

@@ -2,6 +2,7 @@
 
 use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
+use std::collections::BTreeMap;
 use weir_units::{Bytes, Time};
 
 /// `fct_analysis.py` cuts the flows, sorted by size, into steps of 5 %.
@@ -11,11 +12,15 @@ const BUCKETS: usize = 20;
 pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     let sized = || flows.iter().filter(|f| f.size.is_some());
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
+    let mut failed = BTreeMap::new();
+    for error in flows.iter().filter_map(|f| f.error.as_deref()) {
+        *failed.entry(error.to_owned()).or_default() += 1;
+    }
     let mut finished: Vec<(u64, f64)> =
         sized().filter_map(|f| Some((f.size?.get(), f.slowdown()?))).collect();
     finished.sort_by_key(|(size, _)| *size);
     let (by_size, classes) = (buckets(&finished), classes(flows, bounds));
-    Fct { count: finished.len() as u64, unfinished, slowdown: slowdowns(&finished), by_size, classes }
+    Fct { count: finished.len() as u64, unfinished, failed, slowdown: slowdowns(&finished), by_size, classes }
 }
 
 /// Size and slowdown of flows, by size, cut into equal parts. Flows of one size stay together: which of them were in which part
@@ -148,6 +153,7 @@ mod tests {
             size: Some(Bytes::new(size)),
             start: Time::ZERO,
             fct: fct_ns.map(Time::from_ns),
+            error: None,
             ideal: Some(Time::from_ns(1_000)),
             acked: Bytes::ZERO,
             retransmits: 0,
@@ -178,6 +184,14 @@ mod tests {
         let fct = summarise(&[flow(1, Some(900)), flow(1, None)], &[]);
         assert_eq!((fct.count, fct.unfinished), (1, 1));
         assert_eq!(fct.slowdown.unwrap().mean, 1.0);
+    }
+
+    #[test]
+    fn flows_that_were_given_up_are_counted_by_reason() {
+        let failed = |error: &str| FlowRecord { error: Some(error.into()), ..flow(1, None) };
+        let fct = summarise(&[failed("lost"), failed("unanswered"), failed("lost"), flow(1, Some(900))], &[]);
+        let reasons: Vec<_> = fct.failed.iter().map(|(reason, count)| (reason.as_str(), *count)).collect();
+        assert_eq!((fct.unfinished, reasons), (3, vec![("lost", 2), ("unanswered", 1)]));
     }
 
     #[test]

@@ -30,6 +30,7 @@ pub fn host_config(
     config.transport.recovery = Some(experiment.recovery(scheme));
     config.transport.min_rto = spec.transport.min_rto.unwrap_or(config.transport.min_rto);
     config.transport.initial_rto = spec.transport.initial_rto.unwrap_or(config.transport.initial_rto);
+    config.transport.user_timeout = spec.transport.user_timeout.unwrap_or(config.transport.user_timeout);
     config.transport.active_window = spec.transport.active_window;
     config.data_class = experiment.data_class(ix);
     config.express_class = EXPRESS_PRIORITY;

@@ -100,6 +100,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         size: None,
         start: Time::from_us(start),
         fct: None,
+        error: None,
         ideal: None,
         acked: Bytes::from_kb(6_000),
         retransmits: 0,
@@ -161,6 +162,7 @@ fn workload_flows(factor: f64) -> Vec<FlowRecord> {
                 size: Some(size),
                 start: Time::from_us(i * 5),
                 fct: Some(Time::from_secs_f64(ideal.as_secs_f64() * slow)),
+                error: None,
                 ideal: Some(ideal),
                 acked: size,
                 retransmits: 0,
@@ -192,6 +194,7 @@ fn workload_summary(factor: f64, flows: &[FlowRecord]) -> SchemeSummary {
         fct: Fct {
             count: flows.len() as u64,
             unfinished: 12,
+            failed: Default::default(),
             slowdown: Some(percentiles(factor)),
             by_size,
             classes: vec![],

@@ -50,13 +50,18 @@ use std::path::Path;
 use weir_experiment::backend::FabricReport;
 use weir_experiment::results::Results;
 
-/// Returns a sentence for each scheme whose run ended in a deadlock.
-pub fn deadlocks(results: &Results) -> Vec<String> {
-    let of = |label: &String| {
-        let deadlock = results.summary.schemes.get(label)?.deadlock.as_ref()?;
-        Some(format!("{label}: {deadlock}"))
-    };
-    results.order.iter().filter_map(of).collect()
+/// Returns a sentence for each scheme whose run ended in a deadlock, or with flows that their senders gave up.
+pub fn failures(results: &Results) -> Vec<String> {
+    let mut sentences = Vec::new();
+    for label in &results.order {
+        let Some(scheme) = results.summary.schemes.get(label) else { continue };
+        sentences.extend(scheme.deadlock.as_ref().map(|deadlock| format!("{label}: {deadlock}")));
+        sentences.extend(scheme.fct.failed.iter().map(|(reason, count)| match count {
+            1 => format!("{label}: a flow failed: {reason}"),
+            _ => format!("{label}: {count} flows failed: {reason}"),
+        }));
+    }
+    sentences
 }
 
 /// The version that stands in every report.

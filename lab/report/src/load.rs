@@ -175,6 +175,7 @@ fn flows(dir: &Path, traces: &mut BTreeMap<String, SchemeTrace>) -> Result<(), L
             size: row.size_bytes.map(Bytes::new),
             start: time(&row.start_us)?,
             fct: optional(&row.fct_us)?,
+            error: None,
             ideal: optional(&row.ideal_us)?,
             acked: Bytes::new(row.acked_bytes),
             retransmits: row.retransmits,

@@ -61,8 +61,8 @@ fn heading(run: &RunDescription, results: &Results) -> Markup {
             @if summary.partial {
                 p.partial role="note" { strong { "Not complete. " } "The run was interrupted, or is in progress: the numbers cover the time simulated so far." }
             }
-            @for deadlock in super::deadlocks(results) {
-                p.partial role="note" { strong { "Not complete. " } (deadlock) "." }
+            @for failure in super::failures(results) {
+                p.partial role="note" { strong { "Not complete. " } (failure) "." }
             }
             dl {
                 @for (what, value) in &run.facts { div { dt { (what) } dd { (value) } } }

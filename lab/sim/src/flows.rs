@@ -5,7 +5,7 @@ use std::sync::Arc;
 use weir_controller::topology::{HostIx, Topology};
 use weir_experiment::Flow;
 use weir_experiment::results::FlowRecord;
-use weir_host::FlowId;
+use weir_host::{FlowError, FlowId};
 use weir_units::{Bytes, Time};
 
 /// An active flow.
@@ -86,6 +86,7 @@ impl FlowTable {
             size: flow.size,
             start: flow.start,
             fct: None,
+            error: None,
             ideal,
             acked: Bytes::ZERO,
             retransmits: 0,
@@ -122,13 +123,25 @@ impl FlowTable {
         message: u32,
         (end, bytes, retransmits): (Time, Bytes, u64),
     ) -> Option<ActiveFlow> {
-        let index = self.messages[host.0 as usize].remove(&message)?;
-        let active = self.active.remove(&index)?;
-        self.sized -= usize::from(active.sized);
-        let record = &mut self.records[index as usize];
+        let (active, record) = self.end(host, message)?;
         record.fct = Some(end.saturating_sub(record.start));
         (record.acked, record.retransmits) = (bytes, retransmits);
         Some(active)
+    }
+
+    /// A host has given a message up.
+    pub fn fail(&mut self, host: HostIx, message: u32, (acked, retransmits, error): (Bytes, u64, FlowError)) {
+        let Some((_, record)) = self.end(host, message) else { return };
+        (record.acked, record.retransmits) = (acked, retransmits);
+        record.error = Some(error.to_string().into());
+    }
+
+    /// A flow is active no more.
+    fn end(&mut self, host: HostIx, message: u32) -> Option<(ActiveFlow, &mut FlowRecord)> {
+        let index = self.messages[host.0 as usize].remove(&message)?;
+        let active = self.active.remove(&index)?;
+        self.sized -= usize::from(active.sized);
+        Some((active, &mut self.records[index as usize]))
     }
 
     /// Returns the flow of a host's message, while it is active.

@@ -78,6 +78,9 @@ impl Agents {
             if let Some(initial_rto) = spec.transport.initial_rto {
                 option("--initial-rto", initial_rto.to_string());
             }
+            if let Some(user_timeout) = spec.transport.user_timeout {
+                option("--user-timeout", user_timeout.to_string());
+            }
             if let Some(active_window) = spec.transport.active_window {
                 option("--active-window", active_window.to_string());
             }

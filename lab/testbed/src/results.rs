@@ -121,6 +121,7 @@ impl<'a> Observations<'a> {
             size: flow.size,
             start: flow.start,
             fct: seen.fct_ns.filter(|_| seen.state == FlowState::Finished).map(Time::from_ns),
+            error: seen.error.as_deref().map(Into::into),
             ideal: flow.size.and_then(|size| paths::ideal(self.experiment, self.routes, flow, size)),
             acked: Bytes::new(seen.acked_bytes),
             retransmits: seen.retransmits,

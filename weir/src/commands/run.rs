@@ -360,12 +360,12 @@ fn run_one(
             writeln!(console.out, "{line}")?;
         }
     }
-    let deadlocks = report::deadlocks(&results);
+    let failures = report::failures(&results);
     match (failure, results.summary.partial) {
         (Some(failure), _) => Err(failure.into()),
         (None, true) => Err(Failure::Interrupted(format!("{} has the results up to then", dir.display()))),
-        (None, false) if deadlocks.is_empty() => Ok(()),
-        (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, deadlocks.join("; ")))),
+        (None, false) if failures.is_empty() => Ok(()),
+        (None, false) => Err(Failure::Work(format!("{}: {}", experiment.spec.name, failures.join("; ")))),
     }
 }
 
@@ -414,7 +414,7 @@ fn print(
     let out = &mut console.out;
     writeln!(out, "{}", described.about.as_ref().unwrap_or(&described.name))?;
     writeln!(out, "{}", table::table(results, console.styled, console.width))?;
-    for line in report::deadlocks(results) {
+    for line in report::failures(results) {
         writeln!(out, "{line}.")?;
     }
     for line in policy::lines(results) {

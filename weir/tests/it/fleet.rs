@@ -1,52 +1,74 @@
-//! `apply` to the 80 switches of a fat-tree, all in this process, from connecting to verified.
+//! `apply` to switches that all run in this process, from connecting to verified: the 80 of a fat-tree, and a ring of
+//! five that fail.
 
 // What was measured is worth seeing.
 #![allow(clippy::print_stderr)]
 
+use p4runtime::p4::v1::entity::Entity as Kind;
+use p4runtime::p4::v1::{Action, Entity, TableAction, TableEntry, table_action};
+use p4runtime::p4info::{Index, Object};
+use std::collections::BTreeSet;
 use std::net::TcpListener;
 use std::path::Path;
 use std::sync::Arc;
 use std::time::{Duration, Instant};
-use weir_client::fleet::{SwitchTask, apply};
-use weir_client::{ClientOptions, Program, Target};
-use weir_controller::plan::desired_states;
-use weir_controller::topology::build;
-use weir_controller::{PlanOptions, RoutingMethod, routes};
+use weir_client::fleet::{ApplySummary, SwitchTask, apply, read};
+use weir_client::{ClientError, ClientOptions, Program, Target};
+use weir_controller::hash::PathHash;
+use weir_controller::path::PathError;
+use weir_controller::plan::{Bmv2, decode, desired_states};
+use weir_controller::reconcile::{BASE, LAST_INSERT};
+use weir_controller::topology::{HostIx, LinkIx, Topology, build};
+use weir_controller::{PlanOptions, Routes, RoutingMethod, routes, verify};
 use weir_server::p4runtime::{Programs, ServerConfig, serve};
 use weir_switch::driver::{Dataplane, DataplaneConfig};
 
 /// For optimised builds; a debug build on a shared machine gets more.
 const LIMIT: Duration = if cfg!(debug_assertions) { Duration::from_secs(12) } else { Duration::from_secs(3) };
 
-#[tokio::test(flavor = "multi_thread")]
-async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
+fn program() -> Arc<Program> {
     let build_dir = Path::new(env!("CARGO_MANIFEST_DIR")).join("../p4src/build");
     let text = |name: &str| std::fs::read_to_string(build_dir.join(name)).expect("a committed artifact");
     let p4info = p4runtime::p4info::parse(&text("fncc.p4info.txtpb")).expect("P4Info");
-    let program = Arc::new(Program::new(p4info, text("fncc.json").into_bytes()).expect("a program"));
-    let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 8}").expect("YAML")).expect("a fabric");
-    let routes = routes(&topology, RoutingMethod::Auto).expect("routes");
-    let mut goals =
-        desired_states(&topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
+    Arc::new(Program::new(p4info, text("fncc.json").into_bytes()).expect("a program"))
+}
 
-    let (mut dataplanes, mut tasks) = (Vec::new(), Vec::new());
+/// Starts the switches of a topology, without a program.
+fn start(topology: &Topology) -> (Vec<Dataplane>, Vec<Target>) {
     let programs = Arc::new(Programs::default());
-    for (device_id, switch) in (0..).zip(&topology.switches) {
+    let start = |(device_id, name): (u64, &String)| {
         let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
         let dataplane = Dataplane::start(config, None, &[]).expect("a data plane");
         let listener = TcpListener::bind("127.0.0.1:0").expect("a port");
         let address = listener.local_addr().expect("bound").to_string();
         let server = ServerConfig { device_id, programs: Arc::clone(&programs), ..ServerConfig::default() };
         tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
-        dataplanes.push(dataplane);
-        let target = Target { name: switch.name.clone(), address, device_id };
-        let goal = goals.remove(&switch.name).expect("every switch has one");
-        tasks.push(SwitchTask { target, program: Arc::clone(&program), goal });
-    }
+        (dataplane, Target { name: name.clone(), address, device_id })
+    };
+    (0..).zip(topology.switches.iter().map(|switch| &switch.name)).map(start).unzip()
+}
+
+/// The plan for a topology, as far as its links are up.
+fn tasks(topology: &Topology, targets: &[Target], program: &Arc<Program>) -> Vec<SwitchTask> {
+    let routes = routes(topology, RoutingMethod::Auto).expect("routes");
+    let mut desired_states =
+        desired_states(topology, &routes, &PlanOptions::default(), &program.index).expect("a plan");
+    let task = |target: &Target| {
+        let goal = desired_states.remove(&target.name).expect("every switch has one");
+        SwitchTask { target: target.clone(), program: Arc::clone(program), goal }
+    };
+    targets.iter().map(task).collect()
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
+    let topology = build(&serde_yaml::from_str("{kind: fat-tree, k: 8}").expect("YAML")).expect("a fabric");
+    let (_dataplanes, targets) = start(&topology);
+    let tasks = tasks(&topology, &targets, &program());
     let wanted: usize = tasks.iter().map(|task| task.goal.len()).sum();
 
     let start = Instant::now();
-    let outcomes = apply(tasks.clone(), ClientOptions::default()).await;
+    let outcomes = apply(tasks.clone(), ClientOptions::default(), false).await;
     let took = start.elapsed();
     let applied: Vec<_> =
         outcomes.into_iter().map(|(name, it)| it.unwrap_or_else(|e| panic!("{name}: {e}"))).collect();
@@ -57,9 +79,120 @@ async fn a_fat_tree_of_80_switches_is_filled_in_seconds() {
 
     // At once, with the same election id: the streams before must be known to have ended.
     for _ in 0..3 {
-        for (name, it) in apply(tasks.clone(), ClientOptions::default()).await {
+        for (name, it) in apply(tasks.clone(), ClientOptions::default(), false).await {
             let it = it.unwrap_or_else(|e| panic!("{name}: {e}"));
             assert_eq!((it.pushed, it.inserted, it.modified, it.deleted), (false, 0, 0, 0), "{name}");
         }
     }
+}
+
+/// Two plans for a ring of five switches: A without the link between s5 and s1, B with all. In between, for instance, s2
+/// sends by s1 to s5 and s1 by s2.
+struct Ring {
+    whole: Topology,
+    program: Arc<Program>,
+    /// As long as they live, the switches run.
+    _dataplanes: Vec<Dataplane>,
+    a: Vec<SwitchTask>,
+    b: Vec<SwitchTask>,
+}
+
+impl Ring {
+    fn new() -> Ring {
+        let program = program();
+        let yaml = "{kind: custom, hosts: [h1, h2, h3, h4, h5], switches: [s1, s2, s3, s4, s5], links: \
+            [[h1, s1], [h2, s2], [h3, s3], [h4, s4], [h5, s5], \
+             [s1, s2], [s2, s3], [s3, s4], [s4, s5], [s5, s1]]}";
+        let whole = build(&serde_yaml::from_str(yaml).expect("YAML")).expect("a fabric");
+        let (dataplanes, targets) = start(&whole);
+        let cut = whole.without_links(&BTreeSet::from([LinkIx(9)]));
+        let tasks = |topology: &Topology| tasks(topology, &targets, &program);
+        Ring { a: tasks(&cut), b: tasks(&whole), whole, program, _dataplanes: dataplanes }
+    }
+
+    /// The routes that the switches hold.
+    async fn held(&self) -> Routes {
+        let held = read(self.a.clone(), ClientOptions::default()).await;
+        let held = held.into_iter().map(|(name, it)| (name, it.expect("it answers"))).collect();
+        decode(&self.whole, &held, &self.program.index, &Bmv2).expect("entries of a plan")
+    }
+
+    /// Returns the pairs of hosts between which packets loop.
+    fn loops(&self, routes: &Routes) -> Vec<(HostIx, HostIx)> {
+        let pairs = self.whole.host_ixs().flat_map(|a| self.whole.host_ixs().map(move |b| (a, b)));
+        let is_loop = |&(a, b): &(HostIx, HostIx)| {
+            a != b && matches!(routes.path(&self.whole, a, b, PathHash(7)), Err(PathError::Loop(_)))
+        };
+        pairs.filter(is_loop).collect()
+    }
+}
+
+async fn applied(tasks: &[SwitchTask]) -> ApplySummary {
+    let mut all = ApplySummary::default();
+    for (name, it) in apply(tasks.to_vec(), ClientOptions::default(), false).await {
+        all += &it.unwrap_or_else(|e| panic!("{name}: {e}"));
+    }
+    all
+}
+
+/// Whichever switch refuses something, and in whichever rank, the others are stopped without a loop, and the next `apply`
+/// goes on from there.
+#[tokio::test(flavor = "multi_thread")]
+async fn a_switch_that_fails_midway_stops_the_others_without_a_loop() {
+    let ring = Ring::new();
+    applied(&ring.a).await;
+    for at in 0..5 {
+        for rank in (BASE..BASE + 4).chain([LAST_INSERT]) {
+            let mut tasks = ring.b.clone();
+            let name = tasks[at].target.name.clone();
+            tasks[at].goal.insert(rank, refused(&ring.program.index));
+            let outcomes = apply(tasks, ClientOptions::default(), false).await;
+            let failed: Vec<_> = outcomes.iter().filter(|(_, it)| it.is_err()).map(|it| it.0).collect();
+            assert_eq!(failed, [&name], "rank {rank}");
+            let left: usize = outcomes.values().flatten().map(|it| it.left).sum();
+            assert_eq!(left > 0, rank != LAST_INSERT, "{name}, rank {rank}: {outcomes:?}");
+            assert_eq!(ring.loops(&ring.held().await), [], "{name}, rank {rank}");
+            let rest = applied(&ring.b).await;
+            assert_eq!((rest.left, rest.inserted + rest.modified + rest.deleted >= left), (0, true));
+            assert!(verify(&ring.whole, &ring.held().await).is_ok());
+            applied(&ring.a).await;
+        }
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn nothing_is_written_unless_all_switches_answer() {
+    let ring = Ring::new();
+    let nobody = TcpListener::bind("127.0.0.1:0").expect("a port").local_addr().expect("bound").to_string();
+    let without_s5 = |tasks: &[SwitchTask]| {
+        let mut tasks = tasks.to_vec();
+        tasks[4].target.address = nobody.clone();
+        tasks
+    };
+    // Not even the program, which would empty the tables.
+    let outcomes = apply(without_s5(&ring.a), ClientOptions::default(), false).await;
+    assert!(outcomes["s5"].is_err());
+    assert!(outcomes.values().flatten().all(|it| !it.pushed && it.inserted == 0 && it.left > 0));
+    let held = read(ring.a.clone(), ClientOptions::default()).await;
+    assert!(held.values().all(|it| matches!(it, Err(ClientError::NoProgram))), "{held:?}");
+
+    applied(&ring.a).await;
+    let before = ring.held().await;
+    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), false).await;
+    assert!(matches!(outcomes["s5"], Err(ClientError::Unreachable { .. })));
+    assert_eq!(ring.held().await, before);
+    // Who asks for it gets the others written, with the loop that this is about.
+    let outcomes = apply(without_s5(&ring.b), ClientOptions::default(), true).await;
+    assert!(outcomes["s5"].is_err() && outcomes.values().flatten().all(|it| it.left == 0));
+    assert_ne!(ring.loops(&ring.held().await), []);
+    applied(&ring.b).await;
+    assert!(verify(&ring.whole, &ring.held().await).is_ok());
+}
+
+/// An entry that the program's table does not take.
+fn refused(index: &Index) -> Entity {
+    let table_id = index.tables.named("forward").expect("a table").preamble().id;
+    let action = Action { action_id: 1, params: Vec::new() };
+    let action = Some(TableAction { r#type: Some(table_action::Type::Action(action)) });
+    Entity { entity: Some(Kind::TableEntry(TableEntry { table_id, action, ..TableEntry::default() })) }
 }

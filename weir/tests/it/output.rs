@@ -133,9 +133,8 @@ fn every_command_with_a_result_prints_it_as_json() {
     }
 }
 
-#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
-async fn diff_tells_equal_different_and_failed_apart() {
-    let dir = tiny();
+/// Starts the two switches of `TINY`; they run as long as the first result lives. Returns the options that name them.
+fn switches() -> (Vec<Dataplane>, String) {
     let (mut dataplanes, mut places) = (Vec::new(), String::new());
     for (device_id, switch) in (0..).zip(["s1", "s2"]) {
         let config = DataplaneConfig { cpu_port: Some(255), ..DataplaneConfig::default() };
@@ -146,6 +145,42 @@ async fn diff_tells_equal_different_and_failed_apart() {
         tokio::spawn(serve(dataplane.handle(), server, listener, std::future::pending()));
         dataplanes.push(dataplane);
     }
+    (dataplanes, places)
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn apply_says_what_it_left_and_how_to_go_on() {
+    let dir = tiny();
+    let (_dataplanes, places) = switches();
+    let program = format!("--program {}", build("fncc.json").display());
+    let steps = move || {
+        let dir = dir.path();
+        let whole = format!("controller apply --topology tiny.yaml {program} {places}");
+        let silent = format!("{whole} --switch s2=127.0.0.1:1");
+        let (status, out, told) = weir(dir, &silent);
+        let row = |of: &str| out.lines().find(|line| line.contains(of)).unwrap().split_whitespace().collect();
+        let s1: Vec<&str> = row(" s1 ");
+        assert_eq!((status, &s1[..6]), (1, &["s1", "there", "0", "0", "0", "0"][..]), "{out}");
+        assert!(s1[6].parse::<usize>().unwrap() > 3 && out.contains("left"), "{out}");
+        assert!(told.starts_with("error: s2: no P4Runtime server at 127.0.0.1:1"), "{told}");
+        assert!(told.contains("no other switch was written") && told.contains("--partial"), "{told}");
+        let diff = format!("controller diff --topology tiny.yaml {program} {places}");
+        assert_eq!(answer(dir, &diff, 2)["differing"]["s1"][0], "push the program");
+
+        let partial = answer(dir, &format!("{silent} --partial"), 1);
+        let s1 = &partial["switches"]["s1"];
+        assert_eq!((&s1["left"], &s1["pushed"]), (&json!(0), &json!(true)), "{partial}");
+        assert!(partial["failed"]["s2"].is_string() && partial["switches"]["s2"].is_null(), "{partial}");
+        let (status, out, _) = weir(dir, &whole);
+        assert!(status == 0 && out.contains("2 switches as planned") && !out.contains("left"), "{out}");
+    };
+    tokio::task::spawn_blocking(steps).await.unwrap();
+}
+
+#[tokio::test(flavor = "multi_thread", worker_threads = 2)]
+async fn diff_tells_equal_different_and_failed_apart() {
+    let dir = tiny();
+    let (_dataplanes, places) = switches();
     let program = format!("--program {}", build("fncc.json").display());
     let steps = move || {
         let dir = dir.path();

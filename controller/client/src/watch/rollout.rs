@@ -85,26 +85,29 @@ pub async fn roll_out(
         let (Some(goal), Some(actual)) = (goals.get(&member.name), held.get(&member.name)) else { continue };
         let difference = diff(goal, actual, &program.index);
         if difference.steps.is_empty() {
-            applied += &ApplySummary::of(false, &difference);
+            applied += &ApplySummary::none_of(&difference);
             reports.insert(member.at, SwitchOutcome::InSync(Arc::clone(actual)));
         } else if is_stopped {
             reports.insert(member.at, SwitchOutcome::Stopped);
         } else {
-            applied += &ApplySummary::of(false, &difference);
             let program = Arc::clone(&program);
             let session = Connection::P4Runtime(member.session);
             writers.push(Writer { name: member.name, session, program, difference });
         }
     }
     let written = writers.len();
-    let (outcomes, stopped) =
-        fleet::write(writers, |name| places.get(name).is_some_and(|&at| stops(at))).await;
+    let outcomes = fleet::write(writers, |name| places.get(name).is_some_and(|&at| stops(at))).await;
     for (name, result) in outcomes {
         let Some(&at) = places.get(&name) else { continue };
         let holds = |goal: &DesiredState| Arc::new(goal.entities().map(|it| it.entity.clone()).collect());
         let report = match result {
-            Ok(()) if stopped.contains(&name) => SwitchOutcome::Stopped,
-            Ok(()) => SwitchOutcome::InSync(goals.get(&name).map(holds).unwrap_or_default()),
+            Ok(written) => {
+                applied += &written;
+                match written.left {
+                    0 => SwitchOutcome::InSync(goals.get(&name).map(holds).unwrap_or_default()),
+                    _ => SwitchOutcome::Stopped,
+                }
+            }
             Err(error) => {
                 errors.push((at, error));
                 SwitchOutcome::WriteFailed

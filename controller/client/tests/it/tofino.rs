@@ -1,9 +1,12 @@
 //! BF Runtime over gRPC, against servers that check every message against bfrt.json.
 
 use bfruntime::BfrtInfo;
+use bfruntime::bfrt_proto::Error;
 use bfruntime::server::TableServer;
+use p4runtime::google::rpc::Code;
 use p4runtime::p4::v1::entity::Entity as Kind;
-use p4runtime::p4::v1::{Entity, TableEntry, Uint128};
+use p4runtime::p4::v1::{Action, Entity, TableAction, TableEntry, Uint128, table_action};
+use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
 use std::net::TcpListener;
 use std::sync::Arc;
@@ -12,7 +15,7 @@ use weir_client::fleet::{ApplySummary, Outcomes, SwitchTask, apply, read};
 use weir_client::{ClientError, ClientOptions, Program, Target};
 use weir_controller::plan::{TargetConfig, Tofino, decode, desired_states};
 use weir_controller::profile::{DeflectionConfig, EcnConfig};
-use weir_controller::reconcile::{BASE, DesiredState};
+use weir_controller::reconcile::BASE;
 use weir_controller::routes::{RoutingMethod, routes};
 use weir_controller::topology::{Topology, build};
 use weir_controller::{PlanOptions, verify};
@@ -58,10 +61,19 @@ impl Fabric {
 
     async fn apply(&self) -> ApplySummary {
         let mut all = ApplySummary::default();
-        for (name, applied) in apply(self.tasks.clone(), ClientOptions::default()).await {
+        for (name, applied) in apply(self.tasks.clone(), ClientOptions::default(), false).await {
             all += &applied.unwrap_or_else(|error| panic!("{name}: {error}"));
         }
         all
+    }
+
+    /// An entry that no switch takes: with an action for the default entry alone.
+    fn refused(&self) -> Entity {
+        let forward = self.program.index.tables.named("forward").unwrap();
+        let drop = Action { action_id: forward.action_refs.last().unwrap().id, ..Action::default() };
+        let action = Some(TableAction { r#type: Some(table_action::Type::Action(drop)) });
+        let table_id = forward.preamble().id;
+        Entity { entity: Some(Kind::TableEntry(TableEntry { table_id, action, ..TableEntry::default() })) }
     }
 
     fn wanted(&self) -> usize {
@@ -124,21 +136,10 @@ fn only<T>(outcomes: Outcomes<T>) -> Result<T, ClientError> {
 #[tokio::test(flavor = "multi_thread")]
 async fn a_refused_entry_is_named() {
     let mut fabric = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
-    // An action for the default entry alone.
-    let forward = fabric.program.index.tables.named("forward").unwrap().clone();
-    let drop =
-        p4runtime::p4::v1::Action { action_id: forward.action_refs.last().unwrap().id, ..Default::default() };
-    let action =
-        p4runtime::p4::v1::TableAction { r#type: Some(p4runtime::p4::v1::table_action::Type::Action(drop)) };
-    let entry = TableEntry {
-        table_id: p4runtime::p4info::Object::preamble(&forward).id,
-        action: Some(action),
-        ..TableEntry::default()
-    };
-    let mut wrong = DesiredState::default();
-    wrong.insert(BASE, Entity { entity: Some(Kind::TableEntry(entry)) });
-    fabric.tasks[0].goal.merge(&wrong);
-    let error = only(apply(fabric.tasks.clone(), ClientOptions::default()).await).unwrap_err().to_string();
+    let wrong = fabric.refused();
+    fabric.tasks[0].goal.insert(BASE, wrong);
+    let error =
+        only(apply(fabric.tasks.clone(), ClientOptions::default(), false).await).unwrap_err().to_string();
     assert!(error.contains("the first: + forward[] -> drop_no_route(): INVALID_ARGUMENT"), "{error}");
     assert!(error.contains("is for the default entry only"), "{error}");
     assert_eq!(fabric.servers["s1"].take_refused().len(), 1);
@@ -155,17 +156,17 @@ async fn a_switch_with_another_program_or_another_controller_is_left_alone() {
     let other = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
     let mut tasks = fabric.tasks.clone();
     tasks[0].target = other.tasks[0].target.clone();
-    let error = only(apply(tasks, options(1)).await).unwrap_err();
+    let error = only(apply(tasks, options(1), false).await).unwrap_err();
     assert!(matches!(&error, ClientError::OtherTables { runs } if runs == &["p4"]), "{error}");
     assert!(other.servers["s1"].tables().is_empty());
 
-    let error = only(apply(fabric.tasks.clone(), options(1 << 32)).await).unwrap_err();
+    let error = only(apply(fabric.tasks.clone(), options(1 << 32), false).await).unwrap_err();
     assert!(matches!(error, ClientError::TooLarge { .. }), "{error}");
 
     // Client 7 keeps the program.
     let address = format!("http://{}", fabric.tasks[0].target.address);
     let _held = holder(address, 7).await;
-    let error = only(apply(fabric.tasks.clone(), options(1)).await).unwrap_err();
+    let error = only(apply(fabric.tasks.clone(), options(1), false).await).unwrap_err();
     assert!(matches!(&error, ClientError::AlreadyBound { reason } if reason.contains("client 7")), "{error}");
     assert!(error.is_transient() && fabric.servers["s1"].tables().is_empty());
     // Reading needs no binding.
@@ -174,8 +175,66 @@ async fn a_switch_with_another_program_or_another_controller_is_left_alone() {
     let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
     let mut tasks = fabric.tasks.clone();
     tasks[0].target.address = nobody.clone();
-    let error = only(apply(tasks, options(1)).await).unwrap_err().to_string();
+    let error = only(apply(tasks, options(1), false).await).unwrap_err().to_string();
     assert!(error.starts_with(&format!("no BF Runtime server at {nobody}")), "{error}");
+}
+
+/// Drivers may answer a call with OK and tell in the response what failed.
+#[tokio::test(flavor = "multi_thread")]
+async fn errors_in_the_status_of_responses_are_errors() {
+    let mut fabric = Fabric::new("ecn", "{kind: star, hosts: 2}", RoutingMethod::Auto);
+    let good = fabric.tasks.clone();
+    let wrong = fabric.refused();
+    fabric.tasks[0].goal.insert(BASE, wrong);
+    fabric.servers["s1"].report_in_responses();
+    let error = only(apply(fabric.tasks, ClientOptions::default(), false).await).unwrap_err().to_string();
+    assert!(error.contains("the first: + forward[] -> drop_no_route(): INVALID_ARGUMENT"), "{error}");
+    assert!(error.contains("is for the default entry only"), "{error}");
+
+    assert!(only(apply(good.clone(), ClientOptions::default(), false).await).is_ok());
+    let message = "the table cannot be read".to_owned();
+    let internal = Error { canonical_code: Code::Internal.into(), message, ..Error::default() };
+    fabric.servers["s1"].fail_reads(internal);
+    // The entries beside it are complete.
+    for error in [
+        only(read(good.clone(), ClientOptions::default()).await).unwrap_err(),
+        only(apply(good, ClientOptions::default(), false).await).unwrap_err(),
+    ] {
+        let error = error.to_string();
+        assert!(
+            error.starts_with("Read: INTERNAL: pipe.") && error.ends_with(": the table cannot be read"),
+            "{error}"
+        );
+    }
+}
+
+#[tokio::test(flavor = "multi_thread")]
+async fn a_driver_that_fails_stops_the_others() {
+    let mut fabric = Fabric::new(
+        "ecn",
+        "{kind: leaf-spine, leaves: 2, spines: 2, hosts_per_leaf: 1}",
+        RoutingMethod::Auto,
+    );
+    let nobody = TcpListener::bind("127.0.0.1:0").unwrap().local_addr().unwrap().to_string();
+    let mut tasks = fabric.tasks.clone();
+    tasks[3].target.address = nobody;
+    let outcomes = apply(tasks.clone(), ClientOptions::default(), false).await;
+    assert!(matches!(outcomes["s4"], Err(ClientError::Unreachable { .. })));
+    assert!(outcomes.values().flatten().all(|it| it.inserted == 0 && it.left > 0), "{outcomes:?}");
+    assert!(fabric.servers.values().all(|server| server.tables().is_empty()));
+    let outcomes = apply(tasks, ClientOptions::default(), true).await;
+    assert!(outcomes.values().flatten().all(|it| it.left == 0), "{outcomes:?}");
+    assert!(fabric.servers["s4"].tables().is_empty() && !fabric.servers["s1"].tables().is_empty());
+
+    // A leaf has the routes of its own hosts, and the first of those to the others are not written.
+    fabric.servers.values().for_each(TableServer::clear);
+    let wrong = fabric.refused();
+    fabric.tasks[0].goal.insert(BASE + 1, wrong);
+    let outcomes = apply(fabric.tasks.clone(), ClientOptions::default(), false).await;
+    assert!(matches!(outcomes["s1"], Err(ClientError::Rejected { .. })));
+    assert!(outcomes.values().flatten().all(|it| it.left > 0), "{outcomes:?}");
+    let forward = fabric.servers["s2"].tables().info().named("forward").unwrap().id;
+    assert_eq!(fabric.servers["s2"].tables().len(forward), 1);
 }
 
 /// A client that is bound to the program as long as what is returned lives.

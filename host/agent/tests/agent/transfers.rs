@@ -21,6 +21,7 @@ pub const TESTS: &[Test] = &[
     ("an_interface_that_disappears", an_interface_that_disappears),
     ("start_and_stop_at_planned_times", start_and_stop_at_planned_times),
     ("an_interrupt_keeps_results", an_interrupt_keeps_results),
+    ("a_receiver_that_is_started_again_ends_its_flows", a_receiver_that_is_started_again_ends_its_flows),
     ("what_cannot_be_is_refused", what_cannot_be_is_refused),
 ];
 
@@ -231,6 +232,21 @@ fn an_interrupt_keeps_results() {
     receiver.stop();
     assert_eq!((sent.ended, sent.flows[0].state), (Ended::Interrupted, FlowState::Unfinished));
     assert!(sent.flows[0].acked_bytes > 0 && sent.ran_ns < 5_000_000_000);
+}
+
+fn a_receiver_that_is_started_again_ends_its_flows() {
+    let net = Net::new();
+    let first = start(&net, 1, vec![], |_| ());
+    let sender = start(&net, 0, vec![flow(0, Some(MEGABYTE), 50_000)], ends_with_flows);
+    sleep(Duration::from_millis(40));
+    let before = first.stop();
+    let second = start(&net, 1, vec![], |_| ());
+    let sent = sender.wait();
+    second.stop();
+    let flow = &sent.flows[0];
+    assert_eq!((sent.ended, flow.state, flow.fct_ns), (Ended::Finished, FlowState::Failed, None), "{flow:?}");
+    assert_eq!(flow.error.as_deref(), Some("the receiver has lost the message"));
+    assert!(flow.acked_bytes > 0 && flow.acked_bytes <= before.received[0].bytes, "{flow:?}");
 }
 
 fn what_cannot_be_is_refused() {

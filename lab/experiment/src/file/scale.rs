@@ -70,6 +70,7 @@ impl Scale {
         times.extend(&mut spec.observe.fairness_window);
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
+        times.extend(&mut spec.transport.user_timeout);
         // Left out it would be what it is at full speed, and shorter than a round trip.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
         times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));

@@ -227,6 +227,11 @@ pub struct TransportSpec {
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Time>,
+    /// Time for which nothing new may be acknowledged before a sender gives a flow up, looked at when a retransmission
+    /// timeout expires; absent: 100 s (RFC 1122).
+    #[serde_as(as = "Option<AsText>")]
+    #[serde(default, skip_serializing_if = "Option::is_none")]
+    pub user_timeout: Option<Time>,
     /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024
     /// frame times.
     #[serde_as(as = "Option<AsText>")]
@@ -265,6 +270,7 @@ impl Default for TransportSpec {
             recovery: None,
             min_rto: None,
             initial_rto: None,
+            user_timeout: None,
             active_window: None,
         }
     }

@@ -125,6 +125,8 @@ pub struct FlowRecord {
     pub start: Time,
     /// From opening to the last byte acknowledged at the sender; `None` if unfinished.
     pub fct: Option<Time>,
+    /// The reason why the sender gave it up; `None` if it did not.
+    pub error: Option<Arc<str>>,
     /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if it has no size.
     pub ideal: Option<Time>,
     /// Payload acknowledged.

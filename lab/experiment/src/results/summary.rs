@@ -175,8 +175,11 @@ pub struct QueueSummary {
 pub struct Fct {
     /// Flows finished.
     pub count: u64,
-    /// Flows with a size that had started and not finished at the end.
+    /// Flows with a size that had started and not finished at the end, failed ones included.
     pub unfinished: u64,
+    /// Flows that their senders gave up, with a size or without, by reason.
+    #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
+    pub failed: BTreeMap<String, u64>,
     /// Over all finished flows; `None` when there are none.
     pub slowdown: Option<Percentiles>,
     /// Equal-count buckets by flow size, small to large, as HPCC's `fct_analysis.py` cuts them.

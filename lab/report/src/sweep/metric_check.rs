@@ -113,6 +113,7 @@ fn fct() -> Fct {
     Fct {
         count: 1,
         unfinished: 1,
+        failed: BTreeMap::new(),
         slowdown: Some(percentiles),
         by_size: vec![bucket; ENTRIES],
         classes: vec![class; ENTRIES],

@@ -430,11 +430,11 @@ impl<'e> SchemeRun<'e> {
                 (_, None) => return (events, None),
             };
             events += 1;
-            let mut finished = false;
+            let mut has_ended = false;
             for report in network.take_reports() {
-                finished |= self.on_report(&report);
+                has_ended |= self.on_report(&report);
             }
-            if finished && self.is_idle() {
+            if has_ended && self.is_idle() {
                 return (events, Some(key));
             }
         }
@@ -547,14 +547,17 @@ impl<'e> SchemeRun<'e> {
     }
 
     /// Returns whether the run may turn out to be over before `cut`. It is not if a flow has something to send that it has
-    /// not sent: its last acknowledgement is more than a window away.
+    /// not sent, and no timeout at which it may fail: its last acknowledgement is more than a window away.
     fn may_end_before(&mut self, cut: &EventKey, network: &Network) -> bool {
         if !self.experiment.spec.until_idle || self.next_flow_action().is_some_and(|next| next >= cut.time) {
             return false;
         }
         let is_unsent = |&(host, id): &(HostIx, FlowId)| {
             let view = network.with_host(host, |nic| nic.host.flow(id));
-            view.is_some_and(|view| view.size.is_none_or(|size| view.sent < size))
+            view.is_some_and(|view| {
+                view.size.is_none_or(|size| view.sent < size)
+                    && view.timeout.is_none_or(|timeout| timeout >= cut.time)
+            })
         };
         self.unsent_flow = self.unsent_flow.filter(is_unsent);
         if self.unsent_flow.is_none() {
@@ -564,18 +567,23 @@ impl<'e> SchemeRun<'e> {
         self.unsent_flow.is_none()
     }
 
-    /// Takes note of what a host has reported. Returns whether a flow has finished.
+    /// Takes note of what a host has reported. Returns whether a flow has ended.
     fn on_report(&mut self, HostReport { at, host, news }: &HostReport) -> bool {
-        let (mut finished, mut heard) = (false, false);
+        let (mut has_ended, mut heard) = (false, false);
         match news {
             HostReportKind::Opened(record, id) => self.flows.opened(*record, *id),
             HostReportKind::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
-                finished = true;
+                has_ended = true;
                 let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
                 if let Some(ActiveFlow { to, source: Some((source, tag)), .. }) = ended {
                     self.feed.finished(source, FlowEnd { to, tag }, *at);
                     heard = true;
                 }
+            }
+            // Its source learns nothing: what was to follow the flow does not.
+            HostReportKind::Host(HostEvent::FlowFailed { message, acked, retransmits, error, .. }) => {
+                has_ended = true;
+                self.flows.fail(*host, *message, (*acked, *retransmits, *error));
             }
             HostReportKind::Host(HostEvent::MessageReceived { peer, message, .. }) => {
                 let sender = self.senders.get(peer);
@@ -590,7 +598,7 @@ impl<'e> SchemeRun<'e> {
         if heard && self.feed.is_closed() {
             self.schedule_flow_event(*at);
         }
-        finished
+        has_ended
     }
 
     /// Returns the experiment's flow of this number, while it is active.

@@ -50,6 +50,8 @@ struct State {
     clients: BTreeSet<u32>,
     bound: Option<u32>,
     refused: Vec<bfrt_proto::Error>,
+    reports_in_responses: bool,
+    read_error: Option<bfrt_proto::Error>,
 }
 
 impl TableServer {
@@ -60,8 +62,14 @@ impl TableServer {
     /// `bfrt_json` is no bfrt.json.
     pub fn new(device_id: u32, p4_name: &str, bfrt_json: Vec<u8>) -> Result<TableServer, InfoError> {
         let info = BfrtInfo::parse(&bfrt_json)?.merged(&BfrtInfo::parse(FIXED_TABLES)?)?;
-        let state =
-            State { tables: Tables::new(info), clients: BTreeSet::new(), bound: None, refused: Vec::new() };
+        let state = State {
+            tables: Tables::new(info),
+            clients: BTreeSet::new(),
+            bound: None,
+            refused: Vec::new(),
+            reports_in_responses: false,
+            read_error: None,
+        };
         let (bfrt_json, state) = (Arc::new(bfrt_json), Arc::new(Mutex::new(state)));
         Ok(TableServer { device_id, p4_name: p4_name.to_owned(), bfrt_json, state })
     }
@@ -80,6 +88,16 @@ impl TableServer {
     /// Takes the errors of updates since the last call.
     pub fn take_refused(&self) -> Vec<bfrt_proto::Error> {
         std::mem::take(&mut self.state().refused)
+    }
+
+    /// Reports errors of updates from now on in the status of responses, not in that of the call.
+    pub fn report_in_responses(&self) {
+        self.state().reports_in_responses = true;
+    }
+
+    /// Answers each Read with what there is, and with this error about the first entity.
+    pub fn fail_reads(&self, error: bfrt_proto::Error) {
+        self.state().read_error = Some(error);
     }
 
     /// Serves BF Runtime to those who connect, until the task is dropped.
@@ -130,6 +148,9 @@ impl BfRuntime for TableServer {
             return Ok(Response::new(WriteResponse::default()));
         }
         state.refused.extend(refused);
+        if state.reports_in_responses {
+            return Ok(Response::new(WriteResponse { status: errors }));
+        }
         let details = error_details::encode(rpc::Code::Unknown, "Write", errors);
         Err(Status::with_details(Code::Unknown, "Write", details.into()))
     }
@@ -150,6 +171,7 @@ impl BfRuntime for TableServer {
                         .map_err(|error| Status::new(Code::from_i32(error.canonical_code), error.message))?,
                 );
             }
+            answer.status.extend(state.read_error.clone());
         }
         let (out, answers) = mpsc::channel(1);
         // It has room for one.

@@ -5,7 +5,7 @@ use std::collections::BTreeMap;
 use std::net::IpAddr;
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::Duration;
-use tokio::sync::Notify;
+use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
 /// Bounds on connections.
@@ -57,6 +57,8 @@ pub struct ConnectionActivity {
     calls: Mutex<CallActivity>,
     /// Notified when the connection is displaced.
     evicted: Notify,
+    /// The turn of one of its reads, for which no other connection competes.
+    read_turn: Semaphore,
 }
 
 #[derive(Debug)]
@@ -107,8 +109,12 @@ impl Admission {
             open.evict_one(|_| true)?;
         }
         let calls = CallActivity { in_progress: 0, arbitrating: 0, any: false, last: Instant::now() };
-        let activity =
-            Arc::new(ConnectionActivity { peer, calls: Mutex::new(calls), evicted: Notify::new() });
+        let activity = Arc::new(ConnectionActivity {
+            peer,
+            calls: Mutex::new(calls),
+            evicted: Notify::new(),
+            read_turn: Semaphore::new(1),
+        });
         let number = open.next;
         open.next += 1;
         open.connections.insert(number, Arc::clone(&activity));
@@ -174,6 +180,11 @@ pub struct CallGuard {
 }
 
 impl CallGuard {
+    /// Returns the turn of one read of its connection.
+    pub fn read_turn(&self) -> &Semaphore {
+        &self.activity.read_turn
+    }
+
     /// Notes that the call is a stream that takes part in the election: its connection keeps its place.
     pub fn mark_arbitrating(&self) {
         let before = std::mem::replace(&mut *lock(&self.bids), true);

@@ -35,7 +35,7 @@ const MAX_READ_MESSAGE: usize = 1 << 20;
 const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
 /// So long a read may take as a whole.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// The most reads whose entities wait for their clients. Others wait for their turn.
+/// The most reads whose entities wait for their clients, beside one of each connection. Others wait for their turn.
 pub const MAX_CONCURRENT_READS: usize = 32;
 /// The most updates in one write: in memory each has a result, and an error's text.
 const MAX_UPDATES: usize = 1 << 17;
@@ -45,8 +45,11 @@ const ENTITIES_TAG: u32 = 2;
 /// The most requests in one read, and the most bytes that they may find together.
 const MAX_READ_ENTITIES: usize = 1 << 14;
 const MAX_READ_BYTES: usize = 64 << 20;
-/// The most bytes that all open reads hold until their clients have taken them.
+/// The most bytes that all open reads hold until their clients have taken them, beside what one of each connection holds.
 pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
+/// The bytes that one read of a connection may hold beside them: the tables of most switches. With all connections, 128
+/// MiB.
+const OWN_FOUND: usize = 1 << 20;
 
 /// The service of one device.
 #[derive(Clone)]
@@ -111,13 +114,25 @@ impl Service {
         Ok(SetForwardingPipelineConfigResponse {})
     }
 
-    /// Reads all that is asked for, then sends it as fast as it is taken.
+    /// Reads all that is asked for, then sends it as fast as it is taken. Each connection has one turn and some memory of
+    /// its own, so that clients that do not take what they have read keep nobody else waiting.
     async fn read_all(
         self,
         requests: Parts<Entity>,
         queue: mpsc::Sender<Result<EncodedReadResponse, Status>>,
+        call: Option<&CallGuard>,
     ) -> Result<(), Status> {
-        let _turn = self.0.read_permits.acquire().await;
+        let own_turn = async {
+            match call {
+                Some(call) => call.read_turn().acquire().await,
+                None => std::future::pending().await,
+            }
+        };
+        let (_turn, own) = tokio::select! {
+            biased;
+            turn = own_turn => (turn, OWN_FOUND),
+            turn = self.0.read_permits.acquire() => (turn, 0),
+        };
         let mut results: Vec<Result<(), ControlError>> = Vec::with_capacity(requests.len());
         let (mut entities, mut bytes) = (Vec::new(), 0);
         let mut held =
@@ -132,12 +147,13 @@ impl Service {
                         continue;
                     }
                 };
-                let before = bytes;
+                let shared = |bytes: usize| bytes.saturating_sub(own) >> 10;
+                let before = shared(bytes);
                 bytes += part.iter().map(Bytes::len).sum::<usize>();
                 if bytes > MAX_READ_BYTES {
                     return Err(read_too_large(MAX_READ_BYTES));
                 }
-                let more = u32::try_from((bytes >> 10) - (before >> 10)).unwrap_or(u32::MAX);
+                let more = u32::try_from(shared(bytes) - before).unwrap_or(u32::MAX);
                 let more = self.0.read_memory.try_acquire_many(more);
                 held.merge(more.map_err(|_| read_too_large(MAX_TOTAL_READ_BYTES))?);
                 entities.extend(part);
@@ -266,8 +282,8 @@ impl P4Runtime for Service {
         let (queue, messages) = mpsc::channel(1);
         let service = self.clone();
         tokio::spawn(async move {
-            let _call = call;
-            let read = tokio::time::timeout(READ_TIMEOUT, service.read_all(entities, queue.clone())).await;
+            let read = service.read_all(entities, queue.clone(), call.as_deref());
+            let read = tokio::time::timeout(READ_TIMEOUT, read).await;
             let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
             if let Err(status) = read {
                 // A client that does not take it has its stream ended.

@@ -256,3 +256,29 @@ async fn a_read_whose_client_stops_reading_blocks_no_other_client() {
     // would take for ever.
     assert!(asked.elapsed() < Duration::from_secs(60), "{:?}", asked.elapsed());
 }
+
+/// One connection that opens reads and takes nothing of them has all common turns, and each other one its own.
+#[tokio::test]
+async fn reads_that_nobody_takes_keep_no_other_connection_waiting() {
+    let (bed, mut client) = Bed::ready().await;
+    let many = (1..9_000).map(|n| update(Insert, l2(n, 1))).collect();
+    client.write_all(many, ContinueOnError).await.unwrap();
+    let all = Entity { entity: Some(Kind::TableEntry(TableEntry::default())) };
+    let mut silent = bed.client().await;
+    let mut ignored = Vec::new();
+    for _ in 0..40 {
+        // More than a connection takes unread.
+        let entities = vec![all.clone(); 8];
+        let request = ReadRequest { device_id: DEVICE, entities, ..Default::default() };
+        ignored.push(silent.stub.read(request).await.unwrap());
+    }
+    // All of them have been found, which the data plane does between others' calls.
+    tokio::time::sleep(Duration::from_secs(5)).await;
+    for _ in 0..3 {
+        // 20 s is what a client may take for the next message of a read.
+        let asked = Instant::now();
+        assert_eq!(client.read(l2(5, 0)).await.unwrap(), [l2(5, 1)]);
+        assert!(asked.elapsed() < Duration::from_secs(10), "{:?}", asked.elapsed());
+        assert_eq!(bed.client().await.l2().await.len(), 8_999);
+    }
+}

@@ -17,8 +17,9 @@ use weir_report::table::fit;
 /// Write the plan to the switches, only the entries that differ
 ///
 /// Pushes the program to switches that run another, reads their tables, writes the difference in an order in which no
-/// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. With a p4
-/// tutorials topology.json and no --program, the switches get what their runtime_json files list.
+/// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. If a switch
+/// cannot be reached, nothing is written to any; if one fails later, the others are stopped while no packet loops. With a
+/// p4 tutorials topology.json and no --program, the switches get what their runtime_json files list.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Exit status: 0 all switches hold the plan; 1 some do not; 2 the input is wrong.")]
 pub struct Args {
@@ -28,6 +29,10 @@ pub struct Args {
     program: ProgramArgs,
     #[command(flatten)]
     switches: SwitchArgs,
+
+    /// Write the other switches if some cannot be reached: packets may loop between new routes and what those hold
+    #[arg(long)]
+    partial: bool,
     #[command(flatten)]
     output: ActionOutput,
 }
@@ -44,32 +49,50 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         ));
     }
     let start = Instant::now();
-    let outcomes = block_on(fleet::apply(tasks, args.switches.options()?))?;
+    let outcomes = block_on(fleet::apply(tasks, args.switches.options()?, args.partial))?;
     let took = start.elapsed();
     if console.style.json {
         console.print_json(&json!({
             "switches": done(&outcomes), "failed": failed(&outcomes), "seconds": took.as_secs_f64(),
         }))?;
-        return failure(&outcomes);
+        return incomplete(&outcomes);
     }
     if console.style.quiet {
-        return failure(&outcomes);
+        return incomplete(&outcomes);
     }
     let mut table = table(&fabric.topology, &outcomes);
     fit(&mut table, console.width);
     writeln!(console.out, "{table}")?;
-    failure(&outcomes)?;
+    incomplete(&outcomes)?;
     writeln!(console.out, "{} switches as planned after {:.2} s", outcomes.len(), took.as_secs_f64())?;
     Ok(())
 }
 
-/// Returns the changes made to each switch that now holds the plan.
+/// One failure that gives the reason of each switch that failed, what became of the others, and how to go on.
+fn incomplete(outcomes: &Outcomes<ApplySummary>) -> Result<(), Failure> {
+    let mut all = ApplySummary::default();
+    outcomes.values().flatten().for_each(|applied| all += applied);
+    let others = match all {
+        ApplySummary { left: 0, .. } => return failure(outcomes),
+        ApplySummary { pushed: false, inserted: 0, modified: 0, deleted: 0, .. } => {
+            "no other switch was written, as packets could loop between new and old routes: apply again when all print_json, \
+             or write the others with --partial"
+                .to_owned()
+        }
+        ApplySummary { left, .. } => format!(
+            "the others were stopped before packets could loop, {left} updates are left: apply again when all print_json"
+        ),
+    };
+    failure(outcomes).map_err(|failure| Failure::Work(format!("{failure}; {others}")))
+}
+
+/// Returns the changes made to each switch that has not failed.
 fn done(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
     let done = outcomes.iter().filter_map(|(name, outcome)| {
         let it = outcome.as_ref().ok()?;
         let counts = json!({
             "pushed": it.pushed, "inserted": it.inserted, "modified": it.modified,
-            "deleted": it.deleted, "unchanged": it.unchanged,
+            "deleted": it.deleted, "unchanged": it.unchanged, "left": it.left,
         });
         Some((name.clone(), counts))
     });
@@ -79,7 +102,9 @@ fn done(outcomes: &Outcomes<ApplySummary>) -> Map<String, Value> {
 fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     let mut table = Table::new();
     table.load_style(presets::NOTHING);
-    table.set_header(["switch", "program", "inserted", "modified", "deleted", "unchanged"]);
+    let is_stopped = outcomes.values().flatten().any(|it| it.left > 0);
+    let header = ["switch", "program", "inserted", "modified", "deleted", "unchanged"];
+    table.set_header(header.into_iter().chain(is_stopped.then_some("left")));
     for column in table.column_iter_mut().skip(2) {
         column.set_cell_alignment(CellAlignment::Right);
     }
@@ -87,7 +112,8 @@ fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
         match outcomes.get(&switch.name) {
             Some(Ok(it)) => {
                 let program = if it.pushed { "pushed" } else { "there" };
-                let counts = [it.inserted, it.modified, it.deleted, it.unchanged].map(|n| n.to_string());
+                let counts = [it.inserted, it.modified, it.deleted, it.unchanged];
+                let counts = counts.into_iter().chain(is_stopped.then_some(it.left)).map(|n| n.to_string());
                 table.add_row([switch.name.clone(), program.to_owned()].into_iter().chain(counts));
             }
             Some(Err(_)) => {

@@ -38,7 +38,7 @@ Examples:
   weir host send --iface eth0 --to 10.0.2.2 --for 5s --flows 4 --set lhcs=off
   weir host run --iface eth0 --flows-from flows.yaml --for 10s --out h1.json
 
-Exit status: 0 done; 1 a flow did not finish, or the interface went away;
+Exit status: 0 done; 1 a flow failed or did not finish, or the interface went away;
 2 the input is wrong; 130 interrupted while sending, results are kept.";
 
 #[derive(Debug, clap::Subcommand)]
@@ -246,6 +246,7 @@ fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
 fn exit_result(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
     let sized = results.flows.iter().filter(|flow| flow.size_bytes.is_some());
     let unfinished = sized.filter(|flow| flow.state != FlowState::Finished).count();
+    let errors: Vec<&str> = results.flows.iter().filter_map(|flow| flow.error.as_deref()).collect();
     match results.ended {
         Ended::InterfaceGone => Err(Failure::Work(format!("{} disappeared", results.iface))),
         Ended::Interrupted if is_sender => Err(Failure::Interrupted("results are kept".to_owned())),
@@ -253,6 +254,13 @@ fn exit_result(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
             "{unfinished} of {} flows did not finish in time",
             results.flows.len()
         ))),
-        _ => Ok(()),
+        _ => match errors.first() {
+            Some(first) => Err(Failure::Work(format!(
+                "{} of {} flows failed, the first: {first}",
+                errors.len(),
+                results.flows.len()
+            ))),
+            None => Ok(()),
+        },
     }
 }

@@ -13,7 +13,7 @@ use weir_host::scheme::{LossRecovery, SwitchProgram};
 use weir_host::schemes::Registry;
 use weir_host::switch_profile::SwitchProfile;
 use weir_host::wire::MacAddr;
-use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, HostConfig};
+use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT, HostConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The properties of the host.
@@ -74,6 +74,11 @@ pub struct HostOptions {
     /// Retransmission timeout with selective recovery until a round-trip time is known
     #[arg(long, default_value_t = DEFAULT_INITIAL_RTO, value_name = "TIME")]
     initial_rto: Time,
+
+    /// Time for which nothing new may be acknowledged before a flow is given up, looked at when a retransmission timeout
+    /// expires
+    #[arg(long, default_value_t = DEFAULT_USER_TIMEOUT, value_name = "TIME")]
+    user_timeout: Time,
 
     /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and
     /// 1,024 frame times
@@ -221,6 +226,7 @@ impl HostOptions {
         config.transport.recovery = self.recovery;
         config.transport.min_rto = self.min_rto;
         config.transport.initial_rto = self.initial_rto;
+        config.transport.user_timeout = self.user_timeout;
         config.transport.active_window = self.active_window;
         Ok(config)
     }

@@ -147,6 +147,7 @@ fn state(state: FlowState) -> &'static str {
         FlowState::NotStarted => "not_started",
         FlowState::Unfinished => "unfinished",
         FlowState::Finished => "finished",
+        FlowState::Failed => "failed",
     }
 }
 
@@ -196,6 +197,9 @@ fn flow_line(flow: &FlowResult, out: &mut dyn Write) -> io::Result<()> {
     }
     if flow.retransmits > 0 {
         write!(out, ", {} sent again", flow.retransmits)?;
+    }
+    if let Some(error) = &flow.error {
+        write!(out, ": {error}")?;
     }
     writeln!(out)
 }

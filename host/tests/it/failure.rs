@@ -1,0 +1,119 @@
+//! Flows that cannot finish: their senders learn it and end them with an error.
+
+use crate::variants::{all_variants, scheme};
+use weir_host::wire::Kind;
+use weir_host::{FlowError, FlowId, HostEvent};
+use weir_testkit::frames::from_peer;
+use weir_testkit::net::{Faults, Net, addr, rebuild};
+use weir_units::{Bytes, Time};
+
+const SIZE: Bytes = Bytes::from_kb(10_000);
+
+/// Returns the errors of flows, each with its time and the bytes that had been acknowledged.
+fn failures(net: &Net) -> Vec<(FlowId, Time, Bytes, FlowError)> {
+    let of = |(_, event): &(usize, HostEvent)| match *event {
+        HostEvent::FlowFailed { flow, end, acked, error, .. } => Some((flow, end, acked, error)),
+        _ => None,
+    };
+    net.events.iter().filter_map(of).collect()
+}
+
+/// A receiver that is started anew asks for the first byte, whatever the scheme: the flow fails soon after, and the next one
+/// to the same receiver finishes.
+#[test]
+fn a_flow_whose_receiver_has_lost_it_fails() {
+    for (name, scheme) in all_variants() {
+        let mut net = Net::star(2, &scheme);
+        let flow = net.open(0, 1, Some(SIZE));
+        net.run_until(Time::from_us(300));
+        let acked = net.flow(0, flow).acked;
+        assert!(acked > Bytes::ZERO && acked < SIZE, "{name}: {acked}");
+        net.restart(1);
+        // Timeouts of selective retransmission begin at 200 ms.
+        net.run_until(Time::from_secs(2));
+        let [(failed, _, acked_at_end, error)] = failures(&net)[..] else {
+            panic!("{name}: {:?}", net.events)
+        };
+        assert_eq!(
+            (failed, error, net.hosts[0].flows()),
+            (flow, FlowError::ForgottenByReceiver, 0),
+            "{name}"
+        );
+        assert!(acked_at_end >= acked && acked_at_end < SIZE, "{name}: {acked_at_end} after {acked}");
+        net.open(0, 1, Some(Bytes::from_kb(100)));
+        net.run_to_end(net.now + Time::from_secs(5));
+        assert_eq!((net.fcts().len(), failures(&net).len()), (1, 1), "{name}");
+    }
+}
+
+/// A receiver that answers nothing, from the first packet on or from somewhere in the middle.
+#[test]
+fn a_flow_without_answers_fails_after_the_user_timeout() {
+    let after = Time::from_secs(3);
+    for name in ["hpcc", "fncc", "dctcp", "expresspass", "xmp", "amp"] {
+        for silent_from in [Time::ZERO, Time::from_us(300)] {
+            let mut net = Net::with(2, &scheme(name, &[]), 1, |config| config.transport.user_timeout = after);
+            let flow = net.open(0, 1, Some(SIZE));
+            net.run_until(silent_from);
+            net.faults = Faults { loss: 1.0, ..Faults::default() };
+            net.run_until(Time::from_secs(4));
+            let [(failed, end, acked, error)] = failures(&net)[..] else {
+                panic!("{name}: {:?}", net.events)
+            };
+            assert_eq!((failed, error), (flow, FlowError::Unanswered { after }), "{name}");
+            assert_eq!(acked > Bytes::ZERO, silent_from > Time::ZERO, "{name}: {acked}");
+            // From the last answer, which may have been on its way.
+            let (waited, near) = (end - silent_from, Time::from_us(300));
+            assert!(waited > after - near && waited < after + near, "{name}: {waited}");
+        }
+    }
+}
+
+/// A network that loses everything for less than the user timeout is waited for, and old feedback that comes late proves
+/// nothing.
+#[test]
+fn silence_and_late_feedback_end_no_flow() {
+    for name in ["hpcc", "xmp"] {
+        let mut net = Net::star(2, &scheme(name, &[]));
+        let flow = net.open(0, 1, Some(SIZE));
+        net.run_until(Time::from_us(100));
+        let old = net.now;
+        net.run_until(Time::from_us(300));
+        net.faults = Faults { loss: 1.0, ..Faults::default() };
+        net.run_until(Time::from_ms(1));
+        let kind = if name == "xmp" { Kind::Ack } else { Kind::Nack };
+        stale(&mut net, flow, kind, old);
+        net.run_until(Time::from_secs(20));
+        net.faults = Faults::default();
+        net.run_to_end(Time::from_secs(200));
+        assert_eq!((net.fcts().len(), failures(&net)), (1, vec![]), "{name}");
+    }
+}
+
+/// A forger who says that the receiver has lost the message is refuted by what the receiver acknowledges.
+#[test]
+fn a_flow_that_goes_on_survives_forged_losses() {
+    for name in ["hpcc", "dcqcn", "xmp"] {
+        let mut net = Net::star(2, &scheme(name, &[]));
+        let flow = net.open(0, 1, Some(SIZE));
+        let kind = if name == "xmp" { Kind::Ack } else { Kind::Nack };
+        net.run_until(Time::from_us(100));
+        while net.hosts[0].flows() > 0 {
+            let now = net.now;
+            stale(&mut net, flow, kind, now);
+            net.run_until(now + Time::from_us(5));
+        }
+        assert!(net.hosts[0].stats().stale_feedback > 100, "{name}");
+        assert_eq!((net.fcts().len(), failures(&net)), (1, vec![]), "{name}");
+    }
+}
+
+/// Tells the sender that its receiver lacks the first byte, in answer to a packet that left at `stamp`.
+fn stale(net: &mut Net, flow: FlowId, kind: Kind, stamp: Time) {
+    let message = net.flow(0, flow).message;
+    let mut repr = from_peer(kind, message, 0);
+    (repr.source, repr.destination) = (addr(1), addr(0));
+    repr.entropy_port = net.hosts[0].subflow(flow, 0).expect("it has one").entropy_port;
+    repr.weir.stamp = stamp.as_ns() as u32;
+    net.inject(0, &rebuild(&repr, &[]));
+}
