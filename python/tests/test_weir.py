@@ -72,6 +72,11 @@ def test_errors_have_a_place(tmp_path):
         weir.run(tmp_path / "none.yaml")
     with pytest.raises(weir.InputError, match='did you mean "fncc"'):
         weir.run(QUICKSTART, schemes=["fnc"])
+    with pytest.raises(weir.InputError, match="the list is empty"):
+        weir.run(QUICKSTART, schemes=[])
+    with pytest.raises(weir.InputError, match="the list is empty"):
+        weir.sweep(QUICKSTART, {"seed": [1, 2]}, schemes=(), out=tmp_path / "s")
+    assert not (tmp_path / "s").exists()
     with pytest.raises(weir.InputError, match="summary.json"):
         weir.load(tmp_path)
 

@@ -29,7 +29,7 @@ def run(
     *,
     set: Mapping[str, Any] | None = None,
     seed: int | None = None,
-    schemes: Iterable[str] = (),
+    schemes: Iterable[str] | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     progress: Callable[[str, float], object] | None = None,
@@ -37,8 +37,8 @@ def run(
     """Runs an experiment in virtual time and returns its results.
 
     ``experiment`` is the path of a file, or a dictionary with the same keys. ``set`` replaces keys: dots go down,
-    numbers count list entries from 0, as in ``{"flows.1.start": "200us"}``. ``schemes`` selects by label, and ``jobs``
-    threads run them (absent: one for each core). ``out`` names a directory that gets what ``weir run --out`` writes.
+    numbers count list entries from 0, as in ``{"flows.1.start": "200us"}``. ``schemes`` selects by label (absent:
+    all), and ``jobs`` threads run them (absent: one for each core). ``out`` names a directory that gets what ``weir run --out`` writes.
     ``progress`` is called about ten times a second with a scheme's label and the share of its run that is done.
 
     Raises InputError if the experiment is wrong, WorkError if running it failed, and what ``progress`` raises.
@@ -49,7 +49,7 @@ def run(
         text = json.dumps(experiment, indent=1)
     else:
         path = os.fspath(experiment)
-    return _weir.run((path, text), _assignments(set), seed, list(schemes), jobs, out, progress)
+    return _weir.run((path, text), _assignments(set), seed, _labels(schemes), jobs, out, progress)
 
 
 def sweep(
@@ -58,7 +58,7 @@ def sweep(
     *,
     metrics: Iterable[str] = (),
     set: Mapping[str, Any] | None = None,
-    schemes: Iterable[str] = (),
+    schemes: Iterable[str] | None = None,
     jobs: int | None = None,
     out: str | os.PathLike[str] | None = None,
     fresh: bool = False,
@@ -85,8 +85,16 @@ def sweep(
     elif engine != "local":
         raise InputError(f'engine: "{engine}" is neither "local" nor "ray"; `weir sweep` has slurm, too')
     return _weir.sweep(
-        experiment, _assignments(set), list(schemes), axes, list(metrics), out, jobs, fresh, elsewhere
+        experiment, _assignments(set), _labels(schemes), axes, list(metrics), out, jobs, fresh, elsewhere
     )
+
+
+def _labels(schemes: Iterable[str] | None) -> list[str]:
+    """Returns the labels that were given; an empty list stands for all schemes."""
+    labels = [] if schemes is None else list(schemes)
+    if schemes is not None and not labels:
+        raise InputError("schemes: the list is empty, name a scheme of the file or leave it out for all")
+    return labels
 
 
 def _assignments(set: Mapping[str, Any] | None) -> list[str]:

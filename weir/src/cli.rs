@@ -2,7 +2,7 @@
 
 use crate::commands::CommandLine;
 use crate::console::Console;
-use crate::huge_pages;
+use crate::{huge_pages, interrupt};
 use clap::FromArgMatches as _;
 use std::process::ExitCode;
 use weir_experiment::topologies::TopologyKind;
@@ -106,6 +106,7 @@ impl Cli {
         if line.runs_in_virtual_time() {
             huge_pages::reexec_with_huge_pages();
         }
+        interrupt::catch_file_limit();
         let mut console = Console::standard(self.kit);
         let outcome = line.run(&mut console);
         console.close(outcome)

@@ -5,7 +5,7 @@ use std::io::{self, Write};
 use std::path::{Path, PathBuf};
 use std::process;
 use std::sync::atomic::{AtomicBool, Ordering};
-use std::sync::{Mutex, OnceLock, PoisonError};
+use std::sync::{Arc, Mutex, OnceLock, PoisonError};
 use std::time::{Duration, Instant};
 use weir_testbed::Signals;
 
@@ -46,6 +46,12 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
         }
     };
     ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
+}
+
+/// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process.
+pub fn catch_file_limit() {
+    // Only signals that cannot be caught are refused.
+    let _ = signal_hook::flag::register(signal_hook::consts::SIGXFSZ, Arc::default());
 }
 
 /// Notes that `dir` has the results up to now, for the message of a process that ends at once.

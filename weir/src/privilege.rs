@@ -17,8 +17,8 @@ use std::collections::BTreeMap;
 use std::os::unix::fs::MetadataExt;
 use std::path::Path;
 
-/// System calls that neither a switch nor an agent makes: other programs, other processes, namespaces, mounts, kernel
-/// modules, the clock, keys.
+/// System calls that neither a switch nor an agent makes: other programs, other processes, namespaces, mounts, owners and
+/// modes of files, which Landlock does not restrict, kernel modules, the clock, keys.
 const DENIED: &[libc::c_long] = &[
     libc::SYS_execve,
     libc::SYS_execveat,
@@ -41,6 +41,21 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_mount_setattr,
     libc::SYS_open_by_handle_at,
     libc::SYS_mknodat,
+    libc::SYS_fchmod,
+    libc::SYS_fchmodat,
+    FCHMODAT2,
+    libc::SYS_fchown,
+    libc::SYS_fchownat,
+    // Access control lists are extended attributes.
+    libc::SYS_setxattr,
+    libc::SYS_lsetxattr,
+    libc::SYS_fsetxattr,
+    SETXATTRAT,
+    libc::SYS_removexattr,
+    libc::SYS_lremovexattr,
+    libc::SYS_fremovexattr,
+    REMOVEXATTRAT,
+    FILE_SETATTR,
     libc::SYS_init_module,
     libc::SYS_finit_module,
     libc::SYS_delete_module,
@@ -64,6 +79,18 @@ const DENIED: &[libc::c_long] = &[
     libc::SYS_keyctl,
     libc::SYS_personality,
 ];
+
+/// Older forms of some of these, which younger architectures do not have.
+#[cfg(target_arch = "x86_64")]
+const DENIED_OLD: &[libc::c_long] = &[libc::SYS_mknod, libc::SYS_chmod, libc::SYS_chown, libc::SYS_lchown];
+#[cfg(not(target_arch = "x86_64"))]
+const DENIED_OLD: &[libc::c_long] = &[];
+
+// Calls of Linux 6.6, 6.13 and 6.17 have the same number on every architecture.
+const FCHMODAT2: libc::c_long = 452;
+const SETXATTRAT: libc::c_long = 463;
+const REMOVEXATTRAT: libc::c_long = 466;
+const FILE_SETATTR: libc::c_long = 469;
 
 /// The capabilities that Mininet needs: namespaces (`SYS_ADMIN`, `SYS_CHROOT`, `SYS_PTRACE` to enter those of a
 /// host), interfaces and raw sockets, its limits, programs of other users' (`KILL`, `DAC_OVERRIDE`, `CHOWN`,
@@ -151,7 +178,8 @@ fn restrict_files(folders: &[&Path]) -> Result<landlock::RulesetStatus, RulesetE
 
 fn restrict_calls() -> Result<(), seccompiler::Error> {
     let Ok(arch) = TargetArch::try_from(std::env::consts::ARCH) else { return Ok(()) };
-    let mut denied: BTreeMap<_, Vec<SeccompRule>> = DENIED.iter().map(|&call| (call, vec![])).collect();
+    let denied = DENIED.iter().chain(DENIED_OLD);
+    let mut denied: BTreeMap<_, Vec<SeccompRule>> = denied.map(|&call| (call, vec![])).collect();
     let new_user = libc::CLONE_NEWUSER as u64;
     let condition =
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
@@ -170,12 +198,19 @@ fn restrict_calls() -> Result<(), seccompiler::Error> {
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
+    use rustix::fs::{
+        AtFlags, CWD, FileType, Mode, XattrFlags, chmodat, fsetxattr, lsetxattr, mknodat, removexattr,
+        setxattr,
+    };
+    use std::fs::{self, Permissions};
     use std::io::ErrorKind;
+    use std::os::unix::fs::{PermissionsExt, chown, fchown, lchown};
 
     /// In a thread, so that other tests keep their privileges.
     #[test]
     fn a_confined_thread_writes_only_where_it_may_and_starts_no_program() {
+        #[cfg(target_arch = "x86_64")]
+        assert_eq!(FCHMODAT2, libc::SYS_fchmodat2);
         let folders = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());
         let (inside, outside) = (folders.0.path().to_owned(), folders.1.path().to_owned());
         fs::write(outside.join("there"), "kept").unwrap();
@@ -185,8 +220,21 @@ mod tests {
             fs::rename(inside.join("draft"), inside.join("whole")).unwrap();
             fs::remove_file(inside.join("whole")).unwrap();
             assert_eq!(fs::read_to_string(outside.join("there")).unwrap(), "kept");
+            let kept = outside.join("there");
+            let open = fs::File::open(&kept).unwrap();
             let refused = [
                 fs::write(outside.join("new"), "").unwrap_err(),
+                chmodat(CWD, &kept, Mode::RWXU, AtFlags::empty()).unwrap_err().into(),
+                fs::set_permissions(&kept, Permissions::from_mode(0o666)).unwrap_err(),
+                open.set_permissions(Permissions::from_mode(0o666)).unwrap_err(),
+                chown(&kept, Some(0), Some(0)).unwrap_err(),
+                lchown(&kept, Some(0), Some(0)).unwrap_err(),
+                fchown(&open, Some(0), Some(0)).unwrap_err(),
+                setxattr(&kept, "user.weir", b"", XattrFlags::empty()).unwrap_err().into(),
+                lsetxattr(&kept, "user.weir", b"", XattrFlags::empty()).unwrap_err().into(),
+                fsetxattr(&open, "user.weir", b"", XattrFlags::empty()).unwrap_err().into(),
+                removexattr(&kept, "user.weir").unwrap_err().into(),
+                mknodat(CWD, inside.join("pipe"), FileType::Fifo, Mode::RWXU, 0).unwrap_err().into(),
                 fs::write(outside.join("there"), "").unwrap_err(),
                 fs::remove_file(outside.join("there")).unwrap_err(),
                 std::process::Command::new("true").spawn().unwrap_err(),

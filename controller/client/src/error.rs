@@ -47,7 +47,7 @@ pub enum ClientError {
         election_id: Uint128,
     },
     /// The stream ended.
-    #[error("the server closed the stream: {0}")]
+    #[error("the server closed the stream: {}", printable(.0))]
     Closed(String),
     /// The switch has no program.
     #[error("the switch runs no program yet")]
@@ -58,7 +58,7 @@ pub enum ClientError {
     /// The Tofino switch runs something else.
     #[error(
         "the driver runs {}, with other tables than the bfrt.json of --program; start it with this program",
-        runs.join(", ")
+        printable(&runs.join(", "))
     )]
     OtherTables {
         /// The names of its programs.
@@ -68,7 +68,10 @@ pub enum ClientError {
     #[error("the program is for Tofino, which P4Runtime does not reach")]
     ForTofino,
     /// Another client is bound to the program of a Tofino switch, or has our id.
-    #[error("another controller has the switch ({reason}); stop it, or give another --election-id")]
+    #[error(
+        "another controller has the switch ({}); stop it, or give another --election-id",
+        printable(reason)
+    )]
     AlreadyBound {
         /// The driver's words.
         reason: String,
@@ -121,7 +124,7 @@ pub struct Refused {
 impl fmt::Display for Refused {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}: {}", self.update, self.code.as_str_name())?;
-        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", self.message) }
+        if self.message.is_empty() { Ok(()) } else { write!(f, ": {}", printable(&self.message)) }
     }
 }
 
@@ -181,6 +184,40 @@ fn status_words(status: &Status) -> String {
     let code = rpc::Code::try_from(i32::from(status.code())).unwrap_or(rpc::Code::Unknown);
     match status.message() {
         "" => code.as_str_name().to_owned(),
-        message => format!("{}: {message}", code.as_str_name()),
+        message => format!("{}: {}", code.as_str_name(), printable(message)),
+    }
+}
+
+/// Returns the words of a server without what a terminal would obey: control characters, and those that turn the direction
+/// of a line.
+pub(super) fn printable(words: &str) -> String {
+    let mut text = String::with_capacity(words.len());
+    for c in words.chars() {
+        let turns = matches!(c, '\u{200e}' | '\u{200f}' | '\u{202a}'..='\u{202e}' | '\u{2066}'..='\u{2069}');
+        if c.is_control() || turns { text.extend(c.escape_default()) } else { text.push(c) }
+    }
+    text
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn words_of_servers_cannot_steer_a_terminal() {
+        let evil = "ok\x1b]0;owned\x07\r\nerror: \u{202e}é";
+        let shown = "ok\\u{1b}]0;owned\\u{7}\\r\\nerror: \\u{202e}é";
+        let words = || evil.to_owned();
+        let (update, code) = ("forward".to_owned(), rpc::Code::InvalidArgument);
+        for error in [
+            ClientError::call("Write", Status::internal(evil)),
+            ClientError::Closed(words()),
+            ClientError::AlreadyBound { reason: words() },
+            ClientError::OtherTables { runs: vec![words()] },
+            ClientError::Refused { refused: vec![Refused { update, code, message: words() }], of: 1 },
+        ] {
+            let told = error.to_string();
+            assert!(told.contains(shown) && !told.contains(char::is_control), "{told}");
+        }
     }
 }

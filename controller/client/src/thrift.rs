@@ -1,6 +1,7 @@
 //! The few calls of BMv2's Thrift server that P4Runtime has no words for: rates and depths of queues, and
 //! registers, which BMv2 does not show over P4Runtime. `weir switch` answers the same calls.
 
+use super::error::printable;
 use std::io::{self, BufReader, BufWriter};
 use std::net::{TcpStream, ToSocketAddrs};
 use std::time::Duration;
@@ -43,7 +44,7 @@ pub enum ThriftError {
         reason: io::Error,
     },
     /// A call was refused, or the connection broke.
-    #[error("Thrift at {address}: {source}")]
+    #[error("Thrift at {address}: {}", printable(&source.to_string()))]
     Call {
         /// The server's address.
         address: String,

@@ -31,7 +31,8 @@ pub(super) struct Recorder {
     live: Vec<usize>,
     echoes_path: bool,
     received: BTreeMap<(Ipv4Addr, u32), InboundTrack>,
-    unlisted: u64,
+    /// Complete messages that are not listed, and their payload.
+    unlisted: (u64, Bytes),
 }
 
 /// One planned flow.
@@ -98,7 +99,7 @@ impl Recorder {
             live: Vec::new(),
             echoes_path,
             received: BTreeMap::new(),
-            unlisted: 0,
+            unlisted: (0, Bytes::ZERO),
         }
     }
 
@@ -181,7 +182,11 @@ impl Recorder {
                         arrival.complete = true;
                         arrival.bytes = bytes.get();
                     }
-                    None => self.unlisted += 1,
+                    None => {
+                        let (messages, payload) = &mut self.unlisted;
+                        *messages += 1;
+                        *payload += bytes;
+                    }
                 }
             }
             HostEvent::Policy(_) => {}
@@ -241,7 +246,7 @@ impl Recorder {
     pub fn series_cut(&self) -> bool {
         self.truncated
     }
-    pub fn unlisted(&self) -> u64 {
+    pub fn unlisted(&self) -> (u64, Bytes) {
         self.unlisted
     }
 
@@ -309,4 +314,20 @@ fn rate_of(bytes: Bytes, time: Time) -> u64 {
         return 0;
     }
     Bandwidth::from_bps_f64(bytes.as_f64() * 8.0 / time.as_secs_f64()).as_bps()
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn messages_that_are_not_listed_are_counted_with_their_payload() {
+        let mut recorder = Recorder::new(&[], 1, Time::ZERO, None, false);
+        for message in 0..3 {
+            let (peer, bytes, at) = (Ipv4Addr::new(10, 0, 0, 1), Bytes::from_kb(2), Time::ZERO);
+            recorder.event(&HostEvent::MessageReceived { peer, message, bytes, at });
+        }
+        assert_eq!(recorder.unlisted(), (3, Bytes::from_kb(6)));
+        assert!(recorder.received_results().is_empty());
+    }
 }

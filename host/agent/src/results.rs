@@ -35,8 +35,11 @@ pub struct AgentResults {
     pub flows: Vec<FlowResult>,
     /// Messages that came in, by peer and message id.
     pub received: Vec<ReceivedResult>,
-    /// Messages that came in and are not listed, because there were too many.
+    /// Complete messages that came in and are not listed, because there were too many.
     pub received_unlisted: u64,
+    /// Payload of those.
+    #[serde(default)]
+    pub received_unlisted_bytes: u64,
     /// Counters of the transport.
     pub transport: BTreeMap<Cow<'static, str>, u64>,
     /// Frames thrown away, by reason; only reasons that occurred.

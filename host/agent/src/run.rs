@@ -348,6 +348,7 @@ impl Agent {
         let host = &self.config.host;
         let scheme = &host.scheme;
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
+        let (received_unlisted, unlisted_bytes) = self.recorder.unlisted();
         AgentResults {
             iface: self.config.interface.name.clone(),
             addr: host.addr,
@@ -364,7 +365,8 @@ impl Agent {
             ended: self.ended.unwrap_or(Ended::Interrupted),
             flows: self.recorder.flow_results(now, &self.host),
             received: self.recorder.received_results(),
-            received_unlisted: self.recorder.unlisted(),
+            received_unlisted,
+            received_unlisted_bytes: unlisted_bytes.get(),
             transport: transport(self.host.stats()).into_iter().map(|(name, n)| (name.into(), n)).collect(),
             drops: self.host.stats().drops.iter().map(|(reason, n)| (reason.name().into(), n)).collect(),
             nic: self.nic.counters().clone(),

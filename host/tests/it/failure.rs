@@ -1,16 +1,16 @@
 //! Flows that cannot finish: their senders learn it and end them with an error.
 
 use crate::variants::{all_variants, scheme};
-use weir_host::wire::Kind;
+use weir_host::wire::PacketKind;
 use weir_host::{FlowError, FlowId, HostEvent};
 use weir_testkit::frames::from_peer;
-use weir_testkit::net::{Faults, Net, addr, rebuild};
+use weir_testkit::net::{Faults, TestNetwork, addr, rebuild};
 use weir_units::{Bytes, Time};
 
 const SIZE: Bytes = Bytes::from_kb(10_000);
 
 /// Returns the errors of flows, each with its time and the bytes that had been acknowledged.
-fn failures(net: &Net) -> Vec<(FlowId, Time, Bytes, FlowError)> {
+fn failures(net: &TestNetwork) -> Vec<(FlowId, Time, Bytes, FlowError)> {
     let of = |(_, event): &(usize, HostEvent)| match *event {
         HostEvent::FlowFailed { flow, end, acked, error, .. } => Some((flow, end, acked, error)),
         _ => None,
@@ -23,7 +23,7 @@ fn failures(net: &Net) -> Vec<(FlowId, Time, Bytes, FlowError)> {
 #[test]
 fn a_flow_whose_receiver_has_lost_it_fails() {
     for (name, scheme) in all_variants() {
-        let mut net = Net::star(2, &scheme);
+        let mut net = TestNetwork::star(2, &scheme);
         let flow = net.open(0, 1, Some(SIZE));
         net.run_until(Time::from_us(300));
         let acked = net.flow(0, flow).acked;
@@ -52,7 +52,8 @@ fn a_flow_without_answers_fails_after_the_user_timeout() {
     let after = Time::from_secs(3);
     for name in ["hpcc", "fncc", "dctcp", "expresspass", "xmp", "amp"] {
         for silent_from in [Time::ZERO, Time::from_us(300)] {
-            let mut net = Net::with(2, &scheme(name, &[]), 1, |config| config.transport.user_timeout = after);
+            let mut net =
+                TestNetwork::with(2, &scheme(name, &[]), 1, |config| config.transport.user_timeout = after);
             let flow = net.open(0, 1, Some(SIZE));
             net.run_until(silent_from);
             net.faults = Faults { loss: 1.0, ..Faults::default() };
@@ -74,14 +75,14 @@ fn a_flow_without_answers_fails_after_the_user_timeout() {
 #[test]
 fn silence_and_late_feedback_end_no_flow() {
     for name in ["hpcc", "xmp"] {
-        let mut net = Net::star(2, &scheme(name, &[]));
+        let mut net = TestNetwork::star(2, &scheme(name, &[]));
         let flow = net.open(0, 1, Some(SIZE));
         net.run_until(Time::from_us(100));
         let old = net.now;
         net.run_until(Time::from_us(300));
         net.faults = Faults { loss: 1.0, ..Faults::default() };
         net.run_until(Time::from_ms(1));
-        let kind = if name == "xmp" { Kind::Ack } else { Kind::Nack };
+        let kind = if name == "xmp" { PacketKind::Ack } else { PacketKind::Nack };
         stale(&mut net, flow, kind, old);
         net.run_until(Time::from_secs(20));
         net.faults = Faults::default();
@@ -94,9 +95,9 @@ fn silence_and_late_feedback_end_no_flow() {
 #[test]
 fn a_flow_that_goes_on_survives_forged_losses() {
     for name in ["hpcc", "dcqcn", "xmp"] {
-        let mut net = Net::star(2, &scheme(name, &[]));
+        let mut net = TestNetwork::star(2, &scheme(name, &[]));
         let flow = net.open(0, 1, Some(SIZE));
-        let kind = if name == "xmp" { Kind::Ack } else { Kind::Nack };
+        let kind = if name == "xmp" { PacketKind::Ack } else { PacketKind::Nack };
         net.run_until(Time::from_us(100));
         while net.hosts[0].flows() > 0 {
             let now = net.now;
@@ -109,11 +110,11 @@ fn a_flow_that_goes_on_survives_forged_losses() {
 }
 
 /// Tells the sender that its receiver lacks the first byte, in answer to a packet that left at `stamp`.
-fn stale(net: &mut Net, flow: FlowId, kind: Kind, stamp: Time) {
+fn stale(net: &mut TestNetwork, flow: FlowId, kind: Kind, stamp: Time) {
     let message = net.flow(0, flow).message;
     let mut repr = from_peer(kind, message, 0);
     (repr.source, repr.destination) = (addr(1), addr(0));
     repr.entropy_port = net.hosts[0].subflow(flow, 0).expect("it has one").entropy_port;
-    repr.weir.stamp = stamp.as_ns() as u32;
+    repr.weir.timestamp = stamp.as_ns() as u32;
     net.inject(0, &rebuild(&repr, &[]));
 }

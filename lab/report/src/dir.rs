@@ -297,7 +297,11 @@ impl OpenRun {
             fs::create_dir(&next)?;
             fill(&next)
         };
-        write().map_err(at(&next))?;
+        write().map_err(|error| {
+            // What could not be written whole helps nobody.
+            let _ = fs::remove_dir_all(&next);
+            at(&next)(error)
+        })?;
         Ok(next)
     }
 }
@@ -541,6 +545,23 @@ mod tests {
         assert_eq!(entries(&partial), ["queue-s1-3.svg", "summary.json"]);
         assert_eq!(next().finish(fill).unwrap(), root.path().join("x-1-2"));
         assert_eq!(entries(root.path()), ["x-1-2", "x-1.partial"]);
+    }
+
+    #[test]
+    fn what_cannot_be_written_leaves_the_results_before_it_and_no_draft() {
+        let root = tempfile::tempdir().unwrap();
+        let mut run = RunDir::at(&root.path().join("out")).unwrap().open().unwrap();
+        run.keep(fill).unwrap();
+        let half = |dir: &Path| {
+            fs::write(dir.join(SUMMARY), "half")?;
+            Err(io::Error::other("disk full"))
+        };
+        run.keep(half).unwrap_err();
+        let partial = run.partial().to_owned();
+        run.finish(half).unwrap_err();
+        assert_eq!(entries(root.path()), ["out.partial"]);
+        assert_eq!(entries(&partial), ["queue-s1-3.svg", "summary.json"]);
+        assert_eq!(fs::read(partial.join(SUMMARY)).unwrap(), b"{}");
     }
 
     #[test]

@@ -22,6 +22,7 @@ pub mod lock;
 pub mod manifest;
 pub mod metrics;
 pub mod names;
+pub mod output;
 pub mod page;
 pub mod paper_value;
 pub mod papers;

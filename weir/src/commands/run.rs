@@ -332,6 +332,7 @@ fn run_one(
         // The file alone does not give these results.
         described.facts.push(("Links by hand".to_owned(), links.join("; ")));
     }
+    let partial = keeper.partial().to_owned();
     let written = keeper.finish(&results, &described, |dir| {
         if args.perfetto {
             let mut file = BufWriter::new(files::create(&dir.join(names::PERFETTO))?);
@@ -340,7 +341,20 @@ fn run_one(
         }
         fabric.as_ref().map_or(Ok(()), |fabric| report::write_fabric(dir, fabric))
     });
-    let dir = written.map_err(Failure::work)?;
+    let dir = match written {
+        Ok(dir) => dir,
+        Err(error) => {
+            // If the disk is full, at least the terminal has them.
+            if !console.style.json && !console.style.quiet {
+                print(&results, &described, None, console)?;
+            }
+            let kept = match partial.join(names::SUMMARY).exists() {
+                true => format!("; {} has earlier results of this run", partial.display()),
+                false => String::new(),
+            };
+            return Err(Failure::Work(format!("{error}{kept}")));
+        }
+    };
     closed?;
     let page = dir.join("report.html");
     if let Some(web) = web {
@@ -355,7 +369,7 @@ fn run_one(
     } else if console.style.quiet {
         writeln!(console.out, "{}", page.display())?;
     } else {
-        print(&results, &described, &page, console)?;
+        print(&results, &described, Some(&page), console)?;
         for line in fabric.iter().flat_map(|fabric| &fabric.lines) {
             writeln!(console.out, "{line}")?;
         }
@@ -407,7 +421,7 @@ fn backend(
 fn print(
     results: &Results,
     described: &RunDescription,
-    page: &Path,
+    page: Option<&Path>,
     console: &mut Console,
 ) -> Result<(), Failure> {
     let summary = &results.summary;
@@ -437,7 +451,9 @@ fn print(
         format::count((summary.packet_hops as f64 / summary.wall_s.max(1e-9)) as u64),
     )?;
     writeln!(out, "Digest {}", summary.digest)?;
-    writeln!(out, "Report {}", page.display())?;
+    if let Some(page) = page {
+        writeln!(out, "Report {}", page.display())?;
+    }
     Ok(())
 }
 

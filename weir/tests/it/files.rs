@@ -196,7 +196,7 @@ fn a_run_into_a_link_to_nothing_fails_before_it_begins() {
     assert!(dir.path().join("link").is_symlink() && !dir.path().join("nowhere").exists());
 }
 
-/// What somebody else puts where root runs: the lock of a directory as a link to a file that only root may write.
+/// Somebody else puts it where root runs: as a link to a file that only root may write.
 #[test]
 fn a_link_in_place_of_a_lock_is_not_followed() {
     let dir = folder();

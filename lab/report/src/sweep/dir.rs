@@ -2,6 +2,7 @@
 
 use crate::dir::{self, DirError, PARTIAL_SUFFIX, RunDir};
 use crate::lock::LOCK;
+use std::fs;
 use std::path::Path;
 
 /// The means of a sweep.
@@ -30,19 +31,36 @@ pub fn check(dir: &Path) -> Result<(), DirError> {
     Ok(())
 }
 
-/// Returns whether a sweep writes files of this name: its tables and charts, drafts of them that a killed one left, its lock.
+/// Returns whether a sweep writes files of this name: its tables and charts, drafts of them, its lock.
 fn is_file_of_a_sweep(name: &str) -> bool {
-    let is_final = |name: &str| {
-        [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))
-    };
+    name == LOCK || is_final(name) || is_draft(name)
+}
+
+fn is_final(name: &str) -> bool {
+    [TABLE, RUNS_TABLE, PAGE].contains(&name) || (name.starts_with("sweep-") && name.ends_with(".svg"))
+}
+
+fn is_draft(name: &str) -> bool {
     let draft = name.strip_prefix('.').and_then(|rest| rest.rsplit_once('.'));
-    name == LOCK || is_final(name) || draft.is_some_and(|(name, _)| is_final(name))
+    draft.is_some_and(|(name, _)| is_final(name))
+}
+
+/// Removes the drafts that a killed sweep left in a directory whose lock this process has.
+///
+/// # Errors
+///
+/// The directory cannot be read, or a draft not be removed.
+pub fn remove_drafts(dir: &Path) -> Result<(), DirError> {
+    for name in dir::names(dir)?.into_iter().filter(|name| is_draft(name)) {
+        let path = dir.join(name);
+        fs::remove_file(&path).map_err(|source| DirError::Io { path, source })?;
+    }
+    Ok(())
 }
 
 #[cfg(test)]
 mod tests {
     use super::*;
-    use std::fs;
 
     #[test]
     fn directories_of_sweeps_are_accepted_and_others_refused() {
@@ -57,6 +75,10 @@ mod tests {
             fs::write(dir.join(file), "").unwrap();
         }
         check(&dir).unwrap();
+        remove_drafts(&dir).unwrap();
+        assert!(!dir.join(".sweep.csv.1234").exists());
+        let kept = [TABLE, RUNS_TABLE, PAGE, "sweep-peak-queue.svg", LOCK, "load=0.2,seed=1"];
+        assert!(kept.iter().all(|name| dir.join(name).exists()));
         for (file, subdir) in [("thesis.tex", ""), (".bashrc", ""), ("main.c", "src")] {
             let dir = dir.join(subdir);
             fs::create_dir_all(&dir).unwrap();

@@ -138,6 +138,7 @@ impl Sweep {
         metric_check::check(&metrics, &tasks).map_err(|error| error.at("--metric"))?;
         let (name, title) = (base.spec.name, base.spec.title);
         let _lock = lock(&dir, &dir)?;
+        dir::remove_drafts(&dir)?;
         let words = request.words(&over);
         Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
     }

@@ -4,6 +4,7 @@ use super::grid::{Cell, Grid};
 use super::measure::{MetricColumn, Subject};
 use super::pool::RunResult;
 use super::stats::Estimate;
+use crate::tables::csv::guarded;
 use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 use std::io;
@@ -117,23 +118,21 @@ impl<'a> SweepResults<'a> {
     pub fn csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let fixed = ["scheme", "metric", "unit", "runs", "mean", "ci95_low", "ci95_high"];
-        writer.write_record(self.keys().into_iter().chain(fixed))?;
+        writer.write_record(self.keys().into_iter().chain(fixed).map(|name| guarded(name).into_owned()))?;
         for row in &self.rows {
             for (measure, estimate) in self.measures.iter().zip(&row.estimates) {
                 let Some(estimate) = estimate else { continue };
                 let interval = estimate.half.map(|_| estimate.interval());
                 let text = |value: Option<f64>| value.map(|value| value.to_string()).unwrap_or_default();
-                let mut cells = row.point.clone();
-                cells.extend([
-                    row.subject.clone().unwrap_or_default(),
-                    measure.name.clone(),
-                    measure.unit().to_owned(),
+                let names = [row.subject.as_deref().unwrap_or_default(), &measure.name, measure.unit()];
+                let names = row.point.iter().map(String::as_str).chain(names);
+                let numbers = [
                     estimate.runs.to_string(),
                     estimate.mean.to_string(),
                     text(interval.map(|it| it.0)),
                     text(interval.map(|it| it.1)),
-                ]);
-                writer.write_record(cells)?;
+                ];
+                writer.write_record(names.map(|name| guarded(name).into_owned()).chain(numbers))?;
             }
         }
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
@@ -148,7 +147,9 @@ impl<'a> SweepResults<'a> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let axes = self.grid.axes.iter().map(|axis| axis.key.as_str());
         let names = self.measures.iter().map(|measure| measure.name.as_str());
-        writer.write_record(axes.chain(["scheme", "digest"]).chain(names))?;
+        writer.write_record(
+            axes.chain(["scheme", "digest"]).chain(names).map(|name| guarded(name).into_owned()),
+        )?;
         for (cell, outcome) in &self.runs {
             let Some(summary) = &outcome.summary else { continue };
             let values: Vec<_> = self.measures.iter().map(|m| m.values(summary, &outcome.order)).collect();
@@ -158,9 +159,9 @@ impl<'a> SweepResults<'a> {
                 }
                 let of =
                     values.iter().map(|values| values.get(&subject).map(f64::to_string).unwrap_or_default());
-                let mut cells = cell.values.clone();
-                cells.extend([subject.clone().unwrap_or_default(), summary.digest.clone()]);
-                writer.write_record(cells.into_iter().chain(of))?;
+                let names = [subject.as_deref().unwrap_or_default(), &summary.digest];
+                let names = cell.values.iter().map(String::as_str).chain(names);
+                writer.write_record(names.map(|name| guarded(name).into_owned()).chain(of))?;
             }
         }
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))

@@ -26,7 +26,7 @@ pub fn write(path: &Path, table: &Table, results: &Results) -> io::Result<()> {
 
 fn text<'a>(cell: &Cell<'a>) -> Cow<'a, str> {
     match *cell {
-        Cell::Text(text) => text.into(),
+        Cell::Text(text) => guarded(text),
         Cell::Time(Some(time)) => micros(time).into(),
         Cell::Count(Some(count)) => count.to_string().into(),
         Cell::Number(Some(number)) => format!("{number:.4}").into(),
@@ -43,10 +43,54 @@ pub fn read<R: DeserializeOwned>(
     path: &Path,
     take: &mut dyn FnMut(R) -> Result<(), String>,
 ) -> Result<(), String> {
-    let mut reader = Reader::from_path(path).map_err(|error| error.to_string())?;
-    for (line, row) in reader.deserialize().enumerate() {
-        let row = row.map_err(|error| error.to_string())?;
+    let wrong = |error: ::csv::Error| error.to_string();
+    let mut reader = Reader::from_path(path).map_err(wrong)?;
+    let headers = reader.headers().map_err(wrong)?.clone();
+    for (line, record) in reader.records().enumerate() {
+        let mut record = record.map_err(wrong)?;
+        if record.iter().any(|field| field.starts_with('\'')) {
+            let position = record.position().cloned();
+            record = record.iter().map(unguarded).collect();
+            record.set_position(position);
+        }
+        let row = record.deserialize(Some(&headers)).map_err(wrong)?;
         take(row).map_err(|reason| format!("line {}: {reason}", line + 2))?;
     }
     Ok(())
+}
+
+/// Returns a text of a user as a field that no spreadsheet takes for a formula: with an apostrophe before it where it looks
+/// like one. Numbers stay numbers.
+pub fn guarded(text: &str) -> Cow<'_, str> {
+    if is_formula(text) { format!("'{text}").into() } else { text.into() }
+}
+
+/// Returns the text of such a field.
+fn unguarded(field: &str) -> &str {
+    field.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(field)
+}
+
+/// The characters are those that OWASP lists ("CSV Injection"). Apostrophes of the text's own are looked through, so that one
+/// more can be taken away again.
+fn is_formula(text: &str) -> bool {
+    text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
+        && !text.parse::<f64>().is_ok_and(f64::is_finite)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+
+    #[test]
+    fn formulas_are_text_and_numbers_are_numbers() {
+        for text in ["=1+1", "+x", "-5ms", "@sum(a1)", "-inf", "\t=1", "'=1", "''@x"] {
+            assert_eq!(guarded(text), format!("'{text}"));
+        }
+        for text in ["", "fncc", "a=b", "-5", "+1.5e-3", "'", "'quoted'", "'x", "10.0.1.1"] {
+            assert_eq!(guarded(text), text);
+        }
+        for text in ["=1+1", "'=1", "''=1", "-5", "'-5", "'x", "'"] {
+            assert_eq!(unguarded(&guarded(text)), text);
+        }
+    }
 }

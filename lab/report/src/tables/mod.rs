@@ -296,6 +296,28 @@ mod tests {
     }
 
     #[test]
+    fn names_that_look_like_formulas_are_read_as_they_were() {
+        let mut results = fixtures::dumbbell();
+        let label = results.order[0].clone();
+        let mut trace = results.traces.remove(&label).unwrap();
+        trace.flows[0].from = "@h1".into();
+        trace.flows[0].to = "-h3".into();
+        results.traces.insert("=cmd()".to_owned(), trace);
+        results.order[0] = "=cmd()".to_owned();
+        let dir = tempfile::tempdir().unwrap();
+        let tables = TableSelection { flows: true, ..TableSelection::default() };
+        write(dir.path(), tables, &BTreeMap::new(), &results).unwrap();
+        let text = std::fs::read_to_string(dir.path().join("flows.csv")).unwrap();
+        let line = text.lines().nth(1).unwrap();
+        assert!(line.starts_with("'=cmd(),") && line.contains(",'@h1,'-h3,"), "{line}");
+        let row = rows(dir.path(), &FLOWS).remove(0);
+        assert_eq!(
+            (&row["scheme"], &row["from"], &row["to"]),
+            (&"=cmd()".into(), &"@h1".into(), &"-h3".into())
+        );
+    }
+
+    #[test]
     fn parquet_has_the_rows_of_csv() {
         for results in [fixtures::dumbbell(), fixtures::workload()] {
             let (in_csv, in_parquet) = (tempfile::tempdir().unwrap(), tempfile::tempdir().unwrap());

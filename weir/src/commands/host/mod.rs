@@ -16,7 +16,7 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::sync::{Arc, Mutex, PoisonError};
 use weir_agent::results::{AgentResults, Ended, FlowState};
 use weir_agent::{Agent, AgentConfig, AgentError, FlowPlan, Status, StopCondition};
-use weir_report::files::OutputFile;
+use weir_report::output::OutputFile;
 use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface

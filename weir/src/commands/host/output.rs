@@ -6,7 +6,8 @@ use crate::console::{Console, Failure};
 use std::io::{self, Write};
 use std::path::Path;
 use weir_agent::results::{AgentResults, FlowResult, FlowState};
-use weir_report::files::{MODE_PUBLIC, OutputFile};
+use weir_report::files::MODE_PUBLIC;
+use weir_report::output::OutputFile;
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// Flows listed one by one for people.
@@ -159,10 +160,16 @@ fn people(results: &AgentResults, out: &mut dyn Write) -> io::Result<()> {
         writeln!(out, "... and {more} more flows")?;
     }
     if !results.received.is_empty() {
-        let complete = results.received.iter().filter(|message| message.complete).count();
-        let bytes: u64 = results.received.iter().map(|message| message.bytes).sum();
-        let messages = results.received.len();
-        writeln!(out, "received {messages} messages, {complete} complete, {}", Bytes::new(bytes))?;
+        let listed = &results.received;
+        let complete = listed.iter().filter(|message| message.complete).count() as u64;
+        let bytes: u64 = listed.iter().map(|message| message.bytes).sum();
+        writeln!(
+            out,
+            "received {} messages, {} complete, {}",
+            listed.len() as u64 + results.received_unlisted,
+            complete + results.received_unlisted,
+            Bytes::new(bytes + results.received_unlisted_bytes)
+        )?;
     }
     let nic = &results.nic;
     writeln!(
@@ -202,4 +209,35 @@ fn flow_line(flow: &FlowResult, out: &mut dyn Write) -> io::Result<()> {
         write!(out, ": {error}")?;
     }
     writeln!(out)
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use serde_json::json;
+
+    #[test]
+    fn the_summary_counts_messages_that_are_not_listed() {
+        let message = |complete: bool| {
+            json!({
+                "peer": "10.0.1.1", "message": 1, "port": 1, "bytes": 1000, "complete": complete,
+                "first_ns": 0, "last_ns": 0, "paths": [],
+            })
+        };
+        let results = json!({
+            "iface": "eth0", "addr": "10.0.2.1", "scheme": "fncc", "parameters": {}, "rate_bps": 1, "mtu_bytes": 1514,
+            "base_rtt_ns": 1, "start": {"monotonic_ns": 0, "wall_ns": 0}, "ran_ns": 5_000_000, "ended": "deadline",
+            "flows": [], "received": [message(true), message(false)], "received_unlisted": 70_000,
+            "received_unlisted_bytes": 70_000_000, "transport": {}, "drops": {},
+            "nic": weir_agent::results::NicCounters::default(), "lateness": {
+                "count": 0, "mean_ns": 0, "max_ns": 0, "within_1us": 0, "within_10us": 0, "within_60us": 0,
+                "within_200us": 0, "within_1ms": 0, "later": 0,
+            },
+            "sample_ns": null, "series_cut": false,
+        });
+        let mut said = Vec::new();
+        people(&serde_json::from_value(results).unwrap(), &mut said).unwrap();
+        let said = String::from_utf8(said).unwrap();
+        assert!(said.starts_with("received 70002 messages, 70001 complete, 70.002MB\n"), "{said}");
+    }
 }

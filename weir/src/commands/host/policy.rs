@@ -15,7 +15,8 @@ use std::time::SystemTime;
 use weir_agent::policy::{PolicyCall, PolicyChannel, PolicyRequest};
 use weir_host::policy::{DEFAULT_DOUBLINGS, DEFAULT_REDUNDANCY, PolicyConfig, PolicyKey};
 use weir_host::trickle::TrickleConfig;
-use weir_report::files::{MODE_PRIVATE, OutputFile};
+use weir_report::files::MODE_PRIVATE;
+use weir_report::output::OutputFile;
 use weir_testbed::control;
 use weir_units::Time;
 

@@ -1,0 +1,184 @@
+//! A file that the user named for output, found before there is anything to write.
+
+use crate::files::{parent_dir, write_atomic};
+use crate::manifest;
+use crate::names::{MANIFEST, SUMMARY, is_run_file};
+use rustix::fs::fstat;
+use std::fs::{self, File, Metadata};
+use std::io::{self, ErrorKind, Write};
+use std::os::unix::fs::MetadataExt;
+use std::path::{Path, PathBuf};
+
+/// A file that the user named. Links are followed, as by a shell's `>`.
+#[derive(Debug)]
+pub struct OutputFile {
+    target: Target,
+}
+
+#[derive(Debug)]
+enum Target {
+    /// A regular file, or none yet.
+    Regular(PathBuf),
+    /// A device or a pipe. It is open already: a confined process could not open it later.
+    Special(File),
+    /// Standard output under another name, such as `/dev/stdout`. Opened again it would have a position of its own.
+    Stdout,
+}
+
+impl OutputFile {
+    /// Finds the file. Waits for the reader of a pipe.
+    ///
+    /// # Errors
+    ///
+    /// Nothing can be written there: it is a directory, a link to nothing, a file of a run that its manifest lists, or in a
+    /// directory that does not exist.
+    pub fn open(path: &Path) -> io::Result<OutputFile> {
+        let refuse = |why: String| Err(io::Error::new(ErrorKind::InvalidInput, why));
+        let target = match fs::metadata(path) {
+            Ok(there) if is_stdout(&there) => Target::Stdout,
+            Ok(there) if there.is_dir() => {
+                return refuse("this is a directory, name a file in it".to_owned());
+            }
+            Ok(there) if there.is_file() => match path.canonicalize() {
+                Ok(path) => Target::Regular(path),
+                // It has no name any more, as behind /proc/self/fd.
+                Err(_) => Target::Special(File::options().write(true).truncate(true).open(path)?),
+            },
+            Ok(_) => Target::Special(File::options().write(true).open(path)?),
+            Err(error) if error.kind() == ErrorKind::NotFound => {
+                let dir = parent_dir(path);
+                if path.is_symlink() {
+                    return refuse("this is a symbolic link to a file that does not exist".to_owned());
+                }
+                if !dir.is_dir() || path.file_name().is_none() {
+                    return refuse(format!("there is no directory {}", dir.display()));
+                }
+                Target::Regular(path.to_owned())
+            }
+            Err(error) => return Err(error),
+        };
+        if let Target::Regular(path) = &target
+            && let Some(name) = path.file_name()
+            && is_run_file(&name.to_string_lossy())
+            && manifest::lists(parent_dir(path), SUMMARY)
+        {
+            return refuse(format!("this is a file of a run, whose {MANIFEST} lists it; name another one"));
+        }
+        Ok(OutputFile { target })
+    }
+
+    /// Returns the directory in which files are made and renamed; `None` if the file is only written to.
+    pub fn dir(&self) -> Option<&Path> {
+        match &self.target {
+            Target::Regular(path) => Some(parent_dir(path)),
+            Target::Special(_) | Target::Stdout => None,
+        }
+    }
+
+    /// Returns whether it is standard output, where nothing else should be said then.
+    pub fn is_stdout(&self) -> bool {
+        matches!(self.target, Target::Stdout)
+    }
+
+    /// Writes all of the content: a regular file as [`write_atomic`], others from where they are.
+    ///
+    /// # Errors
+    ///
+    /// The system's error.
+    pub fn write(&self, content: &[u8], mode: u32) -> io::Result<()> {
+        match &self.target {
+            Target::Regular(path) => write_atomic(path, content, mode),
+            Target::Special(file) => (&*file).write_all(content),
+            Target::Stdout => {
+                let mut stdout = io::stdout();
+                stdout.write_all(content)?;
+                stdout.flush()
+            }
+        }
+    }
+}
+
+fn is_stdout(there: &Metadata) -> bool {
+    fstat(io::stdout()).is_ok_and(|stdout| (stdout.st_dev, stdout.st_ino) == (there.dev(), there.ino()))
+}
+
+#[cfg(test)]
+mod tests {
+    use super::*;
+    use crate::files::MODE_PUBLIC;
+    use std::os::unix::fs::{FileTypeExt, symlink};
+
+    /// A pipe, and what comes out of it.
+    fn pipe(path: &Path) -> std::thread::JoinHandle<Vec<u8>> {
+        use rustix::fs::{CWD, FileType, Mode, mknodat};
+        mknodat(CWD, path, FileType::Fifo, Mode::from_raw_mode(0o600), 0).unwrap();
+        let path = path.to_owned();
+        std::thread::spawn(move || fs::read(path).unwrap())
+    }
+
+    #[test]
+    fn what_is_no_regular_file_is_written_to_and_stays() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        let output = |path: &Path| OutputFile::open(path).and_then(|file| file.write(b"page", MODE_PUBLIC));
+        for write in [output, |path: &Path| write_atomic(path, b"page", MODE_PUBLIC)] {
+            let reader = pipe(&at("pipe"));
+            write(&at("pipe")).unwrap();
+            assert_eq!(reader.join().unwrap(), b"page");
+            assert!(fs::metadata(at("pipe")).unwrap().file_type().is_fifo());
+            fs::remove_file(at("pipe")).unwrap();
+        }
+        assert_eq!(OutputFile::open(&at("new")).unwrap().dir(), Some(dir.path()));
+
+        // A device of our own like /dev/null, where that is allowed.
+        use rustix::fs::{CWD, FileType, Mode, makedev, mknodat};
+        let null =
+            mknodat(CWD, at("null"), FileType::CharacterDevice, Mode::from_raw_mode(0o600), makedev(1, 3));
+        if null.is_ok() {
+            symlink(at("null"), at("link")).unwrap();
+            assert_eq!(OutputFile::open(&at("link")).unwrap().dir(), None);
+            output(&at("link")).unwrap();
+            output(&at("null")).unwrap();
+            write_atomic(&at("null"), b"page", MODE_PUBLIC).unwrap();
+            assert!(fs::symlink_metadata(at("null")).unwrap().file_type().is_char_device());
+        }
+        assert!(
+            !fs::read_dir(dir.path())
+                .unwrap()
+                .any(|it| it.unwrap().file_name().as_encoded_bytes()[0] == b'.')
+        );
+    }
+
+    #[test]
+    fn links_are_followed_to_what_is_there() {
+        let dir = tempfile::tempdir().unwrap();
+        let at = |name: &str| dir.path().join(name);
+        fs::create_dir(at("elsewhere")).unwrap();
+        fs::write(at("elsewhere/page"), "old").unwrap();
+        symlink("elsewhere/page", at("link")).unwrap();
+        symlink("elsewhere/nothing", at("dangling")).unwrap();
+
+        OutputFile::open(&at("link")).unwrap().write(b"new", MODE_PUBLIC).unwrap();
+        assert!(at("link").is_symlink());
+        assert_eq!(fs::read(at("elsewhere/page")).unwrap(), b"new");
+        let refused = |path: &Path| OutputFile::open(path).unwrap_err().to_string();
+        assert!(refused(&at("dangling")).contains("a symbolic link to a file that does not exist"));
+        assert!(refused(&at("elsewhere")).contains("a directory"));
+        assert!(refused(&at("missing/page")).contains("there is no directory"));
+        assert!(refused(Path::new("")).contains("there is no directory"));
+        assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no draft");
+    }
+
+    #[test]
+    fn the_files_of_a_run_are_not_overwritten() {
+        let dir = tempfile::tempdir().unwrap();
+        fs::write(dir.path().join(SUMMARY), "{}").unwrap();
+        let page = dir.path().join("report.html");
+        OutputFile::open(&page).unwrap().write(b"page", MODE_PUBLIC).unwrap();
+        manifest::write(dir.path()).unwrap();
+        let refused = OutputFile::open(&page).unwrap_err().to_string();
+        assert!(refused.contains("a file of a run"), "{refused}");
+        OutputFile::open(&dir.path().join("notes.html")).unwrap().write(b"mine", MODE_PUBLIC).unwrap();
+        assert_eq!(manifest::verify(dir.path()), Ok(manifest::Integrity::Verified));
+    }
+}
