@@ -35,7 +35,7 @@ fn a_flow_whose_receiver_has_lost_it_fails() {
             panic!("{name}: {:?}", net.events)
         };
         assert_eq!(
-            (failed, error, net.hosts[0].flows()),
+            (failed, error, net.hosts[0].flow_count()),
             (flow, FlowError::ForgottenByReceiver, 0),
             "{name}"
         );
@@ -52,8 +52,9 @@ fn a_flow_without_answers_fails_after_the_user_timeout() {
     let after = Time::from_secs(3);
     for name in ["hpcc", "fncc", "dctcp", "expresspass", "xmp", "amp"] {
         for silent_from in [Time::ZERO, Time::from_us(300)] {
-            let mut net =
-                TestNetwork::with(2, &scheme(name, &[]), 1, |config| config.transport.user_timeout = after);
+            let mut net = TestNetwork::with_config(2, &scheme(name, &[]), 1, |config| {
+                config.transport.user_timeout = after
+            });
             let flow = net.open(0, 1, Some(SIZE));
             net.run_until(silent_from);
             net.faults = Faults { loss: 1.0, ..Faults::default() };
@@ -99,7 +100,7 @@ fn a_flow_that_goes_on_survives_forged_losses() {
         let flow = net.open(0, 1, Some(SIZE));
         let kind = if name == "xmp" { PacketKind::Ack } else { PacketKind::Nack };
         net.run_until(Time::from_us(100));
-        while net.hosts[0].flows() > 0 {
+        while net.hosts[0].flow_count() > 0 {
             let now = net.now;
             stale(&mut net, flow, kind, now);
             net.run_until(now + Time::from_us(5));
@@ -110,7 +111,7 @@ fn a_flow_that_goes_on_survives_forged_losses() {
 }
 
 /// Tells the sender that its receiver lacks the first byte, in answer to a packet that left at `stamp`.
-fn stale(net: &mut TestNetwork, flow: FlowId, kind: Kind, stamp: Time) {
+fn stale(net: &mut TestNetwork, flow: FlowId, kind: PacketKind, stamp: Time) {
     let message = net.flow(0, flow).message;
     let mut repr = from_peer(kind, message, 0);
     (repr.source, repr.destination) = (addr(1), addr(0));
