@@ -1,10 +1,8 @@
-//! Calls of actions, as entries make them.
+//! An action with its arguments, as in a P4Runtime `Action`.
 
-/// An action with its parameters by name.
+/// An action of the P4 program with its arguments. `params` holds parameter names and values, in any order.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Call {
-    /// The action.
     pub action: &'static str,
-    /// Names and values.
     pub params: Vec<(&'static str, u128)>,
 }

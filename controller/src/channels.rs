@@ -1,13 +1,13 @@
-//! The proof that packets of a lossless fabric never wait for each other in a cycle (docs/controller.md).
+//! Proves that PFC cannot deadlock the fabric: the channel dependency graph has no cycle (docs/controller.md).
 //!
-//! With priority flow control (PFC) a packet waits until the next switch has room in the packet's class. A *channel* is a
-//! direction of a link between switches, in one class. It *depends* on another if a packet that came by the first may have
-//! to wait for the second. If no channel depends on itself, over however many others, some packet can always move on
-//! (Dally and Seitz 1987): there is no deadlock, whatever the traffic and the size of buffers.
+//! With priority flow control (PFC) a packet waits until the next switch has room in the packet's class. A *channel*
+//! is one direction of a link between switches, in one class. Channel A *depends* on channel B if a packet that
+//! arrived on A may wait for room in B. If the dependency graph is acyclic, some packet can always advance (Dally and
+//! Seitz 1987): there is no deadlock, whatever the traffic and the buffer sizes.
 //!
-//! The walk takes every path that the tables allow from every rack to every rack, with every deflection at every switch
-//! that a packet's tokens allow. Hash values are not followed: a cycle that is reported may need a combination of paths
-//! that no hash takes, but none is missed.
+//! The walk follows every path that the tables allow between any two racks, with every deflection that a packet's
+//! tokens allow at every switch. It ignores hash values and is therefore conservative: a reported cycle may need a
+//! combination of paths that no hash selects, but no possible cycle is missed.
 
 use crate::deflect::{candidates, ports};
 use crate::plan::{DATA_PRIORITY, EscapeClass, escape_classes};
@@ -18,23 +18,23 @@ use std::collections::BTreeMap;
 use std::fmt;
 use std::net::Ipv4Addr;
 
-/// The priority classes that PFC knows.
+/// Number of priority classes that PFC distinguishes.
 const PFC_CLASSES: usize = 8;
 
-/// The result of the proof, and its extent.
+/// The size of the dependency graph that was proved acyclic.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct ChannelProof {
-    /// Channels that packets use.
+    /// Number of channels that packets use.
     pub channels: usize,
-    /// Pairs of them; the first depends on the second.
+    /// Number of edges: pairs of channels of which the first depends on the second.
     pub dependencies: usize,
 }
 
-/// A cycle: each channel depends on the next, and the last on the first.
+/// A cycle in the dependency graph: each channel depends on the next, and the last on the first.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ChannelCycle(Vec<ChannelId>);
 
-/// An egress port of a switch and a class.
+/// A channel as messages name it: egress port of a switch, and class.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct ChannelId {
     switch: String,
@@ -43,14 +43,14 @@ struct ChannelId {
 }
 
 impl ChannelCycle {
-    /// Returns the classes of the channels, in order.
+    /// Returns the classes of the channels, in the order of the cycle.
     pub fn classes(&self) -> impl Iterator<Item = u8> + '_ {
         self.0.iter().map(|channel| channel.class)
     }
 }
 
 impl fmt::Display for ChannelCycle {
-    /// `s1:3 (class 0) -> s4:1 (class 0) -> s1:3 (class 0)`
+    /// Formats the cycle as `s1:3 (class 0) -> s4:1 (class 0) -> s1:3 (class 0)`.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         for (n, ChannelId { switch, port, class }) in self.0.iter().chain(self.0.first()).enumerate() {
             let arrow = if n == 0 { "" } else { " -> " };
@@ -60,31 +60,31 @@ impl fmt::Display for ChannelCycle {
     }
 }
 
-/// Proves that no channel of these routes depends on itself, so that PFC cannot deadlock. The proof includes
-/// deflected packets in the classes of [`escape_classes`].
+/// Proves that the channel dependency graph of these routes is acyclic, so that PFC cannot deadlock. The proof
+/// includes deflected packets in the classes of [`escape_classes`].
 ///
 /// # Errors
 ///
-/// A cycle of channels: each waits for the next.
+/// Returns the first cycle that was found.
 pub fn verify_channels(
     topology: &Topology,
     routes: &Routes,
     deflection: Option<&DeflectionConfig>,
 ) -> Result<ChannelProof, ChannelCycle> {
     let deflects = deflection.map(|config| {
-        // A plan with more is refused.
+        // `plan` rejects a configuration with more tokens.
         let tokens = config.tokens.min(MAX_DEFLECTIONS);
         DeflectionModel { tokens, at_hosts: config.at_hosts, classes: escape_classes(tokens).collect() }
     });
     prove(topology, routes, deflects.as_ref())
 }
 
-/// The deflection of packets.
+/// What the plan allows in deflection: number of tokens and candidate ports.
 struct DeflectionModel {
-    /// Deflections that a packet is allowed.
+    /// Maximum number of deflections per packet.
     tokens: u8,
     at_hosts: bool,
-    /// One for each number of tokens, from 0.
+    /// Indexed by the number of tokens that a packet still has.
     classes: Vec<EscapeClass>,
 }
 
@@ -96,7 +96,7 @@ fn prove(
     let mut walk = ChannelWalk::new(topology, routes, deflects);
     for rack in topology.switch_ixs() {
         let Some(&host) = topology.switch(rack).hosts.first() else { continue };
-        // Switches treat all hosts of a rack alike but for its own.
+        // One host stands for its rack: only the rack's own switch distinguishes its hosts.
         let destination = topology.host(host).ip;
         for tree in 0..trees_to(routes, destination) {
             walk.follow(destination, tree);
@@ -105,7 +105,7 @@ fn prove(
     walk.graph.check()
 }
 
-/// Returns the number of trees to a destination; 1 if packets to it follow no trees.
+/// Returns the number of trees to a destination, or 1 if its routes do not use trees.
 fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
     let count = |it: &SwitchRoutes| match it.lookup(destination) {
         Some((_, NextHop::Trees { count })) => usize::from(count),
@@ -114,12 +114,12 @@ fn trees_to(routes: &Routes, destination: Ipv4Addr) -> usize {
     routes.switches.iter().map(count).max().unwrap_or(1)
 }
 
-/// A packet that arrived at a switch.
+/// State of the walk: a packet that has arrived at a switch.
 #[derive(Clone, Copy)]
 struct PacketState {
     at: SwitchIx,
     in_port: u16,
-    /// The channel by which it came; `None` from a host.
+    /// Channel that the packet occupies; `None` if it came from a host.
     arrival_channel: Option<usize>,
     /// Number of deflections so far.
     deflected: u8,
@@ -129,7 +129,7 @@ struct ChannelWalk<'a> {
     topology: &'a Topology,
     routes: &'a Routes,
     deflects: Option<&'a DeflectionModel>,
-    /// Ports to which each port's packets may be deflected.
+    /// Ports to which packets for each port may be deflected.
     candidates: BTreeMap<(SwitchIx, u16), Vec<u16>>,
     graph: ChannelDependencyGraph<'a>,
 }
@@ -157,7 +157,7 @@ impl<'a> ChannelWalk<'a> {
         }
     }
 
-    /// Follows all packets to one destination, by one tree if their path is a tree's.
+    /// Follows packets from all racks to one destination. If the routes use trees, only those of tree number `tree`.
     fn follow(&mut self, destination: Ipv4Addr, tree: usize) {
         let next_ports: Vec<Vec<u16>> = self
             .topology
@@ -200,8 +200,8 @@ impl<'a> ChannelWalk<'a> {
         }
     }
 
-    /// Returns the ports by which a packet may leave whose tables say `port`, with the class in which it waits there
-    /// and how often it was deflected then.
+    /// Returns the possible next steps of a packet whose route names `port`: egress port, class in which the packet
+    /// waits, and number of deflections after the step.
     fn next_channels(&self, place: PacketState, port: u16) -> Vec<(u16, u8, u8)> {
         let PacketState { at, in_port, deflected, .. } = place;
         let class_of =
@@ -210,7 +210,7 @@ impl<'a> ChannelWalk<'a> {
             Some(deflects) if deflected > 0 => class_of(deflects).escape,
             _ => DATA_PRIORITY,
         };
-        // A packet that was never deflected does not go back by the port it came by.
+        // A packet that was never deflected does not leave by its ingress port.
         if port == in_port && deflected == 0 {
             return Vec::new();
         }
@@ -225,14 +225,15 @@ impl<'a> ChannelWalk<'a> {
     }
 }
 
-/// Channels and what they depend on. A channel's number is that of its direction times [`PFC_CLASSES`], and its class.
+/// The dependency graph. The index of a channel is the index of its direction times [`PFC_CLASSES`], plus its class.
 struct ChannelDependencyGraph<'a> {
     topology: &'a Topology,
-    /// The number of the first direction that leaves each switch; its ports follow.
+    /// For each switch, the index of the direction that leaves by port 0; the other ports follow.
     first: Vec<usize>,
     directions: usize,
     used: Vec<bool>,
-    /// For each channel, the channels of the next switch on which it depends: a bit each.
+    /// For each channel, a bit set of the channels on which it depends. Bit 0 is the first channel that leaves the
+    /// switch at the end of the channel: dependencies lead only to channels that leave this switch.
     depends: Vec<Vec<u64>>,
 }
 
@@ -260,8 +261,8 @@ impl<'a> ChannelDependencyGraph<'a> {
         self.directions * PFC_CLASSES
     }
 
-    /// Returns the channel from a switch by this port in this class, and where it ends; `None` if it ends at a host,
-    /// where no packet waits.
+    /// Returns the channel that leaves a switch by `port` in `class`, and its far end. Returns `None` if the port
+    /// leads to a host, where no packet waits.
     fn channel_out(
         &mut self,
         at: SwitchIx,
@@ -277,7 +278,8 @@ impl<'a> ChannelDependencyGraph<'a> {
         Some((channel, end))
     }
 
-    /// A packet that came by one channel may wait for the other.
+    /// Records that a packet that occupies channel `came_by` may wait for channel `on`. `on` leaves the switch at the
+    /// end of `came_by`. Packets from hosts occupy no channel and add no dependency.
     fn add_dependency(&mut self, came_by: Option<usize>, on: usize) {
         let Some(came_by) = came_by else { return };
         let bit = on - self.first[self.end_of(came_by).0 as usize] * PFC_CLASSES;
@@ -288,14 +290,14 @@ impl<'a> ChannelDependencyGraph<'a> {
         bits[bit / 64] |= 1 << (bit % 64);
     }
 
-    /// Returns the switch and port that a channel leaves by.
+    /// Returns the switch and the egress port of a channel.
     fn start_of(&self, channel: usize) -> (SwitchIx, u16) {
         let direction = channel / PFC_CLASSES;
         let switch = self.first.partition_point(|&first| first <= direction) - 1;
         (SwitchIx(switch as u32), (direction - self.first[switch]) as u16)
     }
 
-    /// Returns the switch that a channel leads to.
+    /// Returns the switch at the end of a channel.
     fn end_of(&self, channel: usize) -> SwitchIx {
         let (switch, port) = self.start_of(channel);
         match self.topology.peer(switch, port) {
@@ -304,7 +306,7 @@ impl<'a> ChannelDependencyGraph<'a> {
         }
     }
 
-    /// Returns the channels that one depends on.
+    /// Returns the channels on which a channel depends.
     fn dependencies(&self, channel: usize) -> impl Iterator<Item = usize> + '_ {
         let base = self.first[self.end_of(channel).0 as usize] * PFC_CLASSES;
         let words = self.depends[channel].iter().enumerate();
@@ -313,7 +315,8 @@ impl<'a> ChannelDependencyGraph<'a> {
         })
     }
 
-    /// Takes away channels that depend on nothing until none is left, or only those that depend on a cycle.
+    /// Kahn's algorithm on the reversed graph: repeatedly removes channels without outgoing dependencies. It removes
+    /// all channels if and only if there is no cycle; otherwise a cycle among the remaining channels is returned.
     fn check(&self) -> Result<ChannelProof, ChannelCycle> {
         let all = || (0..self.channels()).filter(|&channel| self.used[channel]);
         let mut out_degree = vec![0; self.channels()];
@@ -339,6 +342,7 @@ impl<'a> ChannelDependencyGraph<'a> {
         if left == 0 {
             return Ok(proof);
         }
+        // Every remaining channel depends on another remaining one, so that following dependencies closes a cycle.
         let next = |channel: usize| self.dependencies(channel).find(|&on| out_degree[on] > 0);
         let mut path: Vec<usize> = all().find(|&channel| out_degree[channel] > 0).into_iter().collect();
         while let Some(on) = path.last().copied().and_then(next) {
@@ -370,8 +374,8 @@ mod tests {
     const LEAF_SPINE: &str = "{kind: leaf-spine, leaves: 3, spines: 2, hosts_per_leaf: 1}";
     const FAT_TREE: &str = "{kind: fat-tree, k: 4}";
 
-    /// As switches did it before: the class changed behind the switch that took the last token, so that packets with tokens
-    /// left turned down and up again in the class of data.
+    /// As switches did it before: the class changed behind the switch that took the last token, so that packets with
+    /// tokens left turned down and up again in the class of data.
     fn last_token_escapes(tokens: u8) -> DeflectionModel {
         let rule = |left| EscapeClass {
             tokens: left,

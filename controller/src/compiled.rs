@@ -1,40 +1,39 @@
-//! Routes with everything looked up: what each switch does with each destination.
+//! Routes compiled for whole-fabric checks: the forwarding decision of every switch for every class of hosts.
 //!
-//! Hosts that every switch but their own treats alike form a class (a rack, mostly), so that
-//! whole-fabric checks need not look at pairs of hosts.
+//! Hosts of one switch that all other switches treat alike form a class, usually a rack. Checks then iterate over pairs
+//! of classes instead of pairs of hosts.
 
 use crate::residue::Selector;
 use crate::route_table::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, SwitchIx, Topology};
 use std::collections::BTreeMap;
 
-/// The treatment of packets for a host.
+/// What a switch does with packets to a host.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum ForwardingDecision {
-    /// Drops it.
     NoRoute,
-    /// One port, and the MAC it writes if it delivers.
+    /// Forward by this port. The MAC is the destination's, written by the last switch.
     Port(u16, Option<[u8; 6]>),
-    /// `ports[intern % ports.len()]`; `None` is a member or tree entry that is not there.
+    /// ECMP or trees: `ports[n % ports.len()]`, where the selector derives `n` from the path hash. `None`: the selected
+    /// member or tree entry is missing and the packet is dropped.
     Select(Selector, Vec<Option<u16>>),
 }
 
-/// Hosts on one switch which no other switch tells apart.
+/// Hosts of one switch that no other switch distinguishes.
 #[derive(Clone, Debug)]
 pub struct HostClass {
     pub switch: SwitchIx,
-    /// Never empty.
     pub hosts: Vec<HostIx>,
 }
 
-/// The routes of a fabric, looked up.
+/// The decisions of all switches. `class_of` maps a host index to the index of its class.
 pub struct CompiledRoutes {
     pub classes: Vec<HostClass>,
     pub class_of: Vec<usize>,
-    /// By class, then switch: index into `decisions`.
+    /// `table[class][switch]` is an index into `decisions`.
     table: Vec<Vec<u32>>,
     decisions: Vec<ForwardingDecision>,
-    /// By host: what its own switch does.
+    /// For each host, the decision of the switch to which it is attached.
     pub local: Vec<ForwardingDecision>,
 }
 
@@ -43,7 +42,8 @@ impl CompiledRoutes {
         let mut order: Vec<HostIx> = topology.host_ixs().collect();
         order.sort_by_key(|&h| topology.host(h).ip);
         let mut pool = DecisionInterner::default();
-        // First which hosts belong together: two hosts part where a switch parts them.
+        // Partition refinement: hosts of one switch start in one class, and each other switch splits classes whose
+        // hosts it treats differently.
         let mut class_of: Vec<usize> = topology.hosts.iter().map(|h| h.switch.0 as usize).collect();
         let mut local = vec![ForwardingDecision::NoRoute; topology.hosts.len()];
         for (ix, it) in topology.switch_ixs().zip(&routes.switches) {
@@ -66,7 +66,7 @@ impl CompiledRoutes {
             class.switch = topology.host(host).switch;
             class.hosts.push(host);
         }
-        // Then what every switch does with each class.
+        // The first host of a class represents the class.
         let mut table = vec![Vec::with_capacity(routes.switches.len()); count];
         for it in &routes.switches {
             let column = decisions_of_switch(topology, it, &order, &mut pool);
@@ -77,13 +77,13 @@ impl CompiledRoutes {
         CompiledRoutes { classes, class_of, table, decisions: pool.decisions, local }
     }
 
-    /// Returns the treatment at `at` of packets for a class on another switch.
+    /// Returns the decision of switch `at` for class `to`, whose hosts are on another switch.
     pub fn decision(&self, at: SwitchIx, to: usize) -> &ForwardingDecision {
         &self.decisions[self.table[to][at.0 as usize] as usize]
     }
 }
 
-/// Every different decision once.
+/// Stores each distinct decision once.
 #[derive(Default)]
 struct DecisionInterner {
     decisions: Vec<ForwardingDecision>,
@@ -102,8 +102,8 @@ impl DecisionInterner {
     }
 }
 
-/// One switch's decision for every host. `order` holds the hosts by address: a prefix is a range of it, and
-/// longer prefixes, coming later, overwrite shorter ones.
+/// Returns the decision of one switch for every host, by host index. `order` holds the hosts sorted by address, so that
+/// a prefix covers a contiguous range. Prefixes are applied from short to long: longer ones overwrite shorter ones.
 fn decisions_of_switch(
     topology: &Topology,
     it: &SwitchRoutes,
@@ -122,7 +122,7 @@ fn decisions_of_switch(
             NextHop::Ecmp { group, size, slice } => {
                 let ports = it.groups.get(&group);
                 let member = |i| ports.and_then(|ports| ports.get(usize::from(i)).copied());
-                // BMv2 takes a size of 0 as 1.
+                // BMv2 treats a group size of 0 as 1.
                 Some(ForwardingDecision::Select(
                     Selector::Slice(slice),
                     (0..size.max(1)).map(member).collect(),

@@ -1,15 +1,15 @@
-//! Computes the candidates to which the ports of switches may deflect (Dart's IOFD, `p4src/controls/deflect.p4`).
+//! Computes the candidate ports for deflection (Dart's IOFD, `p4src/controls/deflect.p4`).
 //!
-//! A port's candidates are the other ports that lead to switches, but for those from where the only path to what is
-//! behind the port leads straight back: at a switch that goes down to a rack, the spines above it mostly have no
-//! other path to that rack.
+//! The candidates of a port are the other ports that lead to switches, except those whose neighbour can reach the
+//! destinations behind the port only by sending the packet straight back. For example, the spines above a leaf usually
+//! have no other path to the leaf's own rack.
 
 use crate::routes::{NextHop, Routes, SwitchRoutes};
 use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::net::Ipv4Addr;
 
-/// Returns the ports to which a switch may deflect packets for `port`, in port order. A packet deflected from a port
-/// to a host must be able to come back to this switch.
+/// Returns the ports to which a switch may deflect packets for `port`, in port order. If `port` leads to a host, all
+/// ports to other switches are candidates: the packet comes back to this switch.
 pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16) -> Vec<u16> {
     if topology.leads_to_host(at, port) {
         return topology.neighbours(at).map(|next| next.port).collect();
@@ -17,7 +17,7 @@ pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16)
     let behind: Vec<HostIx> = topology
         .switch_ixs()
         .filter(|&rack| rack != at)
-        // Switches treat all hosts of a rack alike but for its own.
+        // One host stands for its rack: only the rack's own switch distinguishes its hosts.
         .filter_map(|rack| topology.switch(rack).hosts.first().copied())
         .filter(|&host| ports(routes.of(at), topology.host(host).ip).contains(&port))
         .collect();
@@ -34,8 +34,8 @@ pub fn candidates(topology: &Topology, routes: &Routes, at: SwitchIx, port: u16)
     others.filter(|next| leads_on(next.switch)).map(|next| next.port).collect()
 }
 
-/// Returns whether a packet for `dst` that left `at` for `next`, instead of leaving by `port`, can continue from there
-/// without returning at once.
+/// Returns whether a packet for `dst` that `at` sends to `next` instead of by `port` can continue from `next` without
+/// returning to `at` at once.
 fn has_alternate_path(
     topology: &Topology,
     routes: &Routes,
@@ -49,14 +49,14 @@ fn has_alternate_path(
     };
     let (here, there) = (routes.of(at), routes.of(next));
     if let Some((_, NextHop::Trees { .. })) = here.lookup(dst) {
-        // The packet stays with its tree.
+        // A deflected packet continues on its own tree.
         let mut trees = here.trees.iter().zip(&there.trees).filter(|(tree, _)| tree.get(&dst) == Some(&port));
         return trees.all(|(_, tree)| tree.get(&dst).is_some_and(|&out| on(out)));
     }
     ports(there, dst).into_iter().any(on)
 }
 
-/// Returns all ports by which a switch may send to a host.
+/// Returns all ports by which a switch may send packets to `dst`, for any path hash.
 pub(crate) fn ports(it: &SwitchRoutes, dst: Ipv4Addr) -> Vec<u16> {
     match it.lookup(dst) {
         Some((_, NextHop::Deliver { port, .. } | NextHop::Via { port })) => vec![port],

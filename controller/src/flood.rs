@@ -1,7 +1,8 @@
-//! The tree along which POLICY packets are flooded: what one host says, all others hear once.
+//! The tree along which POLICY packets are flooded, and the proof that each host receives each packet exactly once.
 //!
-//! [`FloodConfig`] says how much of it a port lets through; the ports of the tree are in
-//! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` describes how it is computed and repaired.
+//! [`FloodConfig`] limits the rate of POLICY packets per port; the ports of the tree are in
+//! [`SwitchRoutes::flood`](crate::routes::SwitchRoutes::flood). `docs/routing.md` describes how the tree is computed
+//! and repaired.
 
 use crate::route_table::{Routes, SwitchRoutes};
 use crate::topology::{HostIx, LinkIx, Node, SwitchIx, Topology};
@@ -10,32 +11,30 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Ratio};
 
-/// Limits of the POLICY packets that a port accepts; the switch drops the rest.
+/// Limits of the POLICY packets that a port accepts; the switch drops packets above them.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct FloodConfig {
-    /// In the long run, of its rate.
+    /// Sustained rate of the meter as a share of the port's rate.
     pub rate_share: Ratio,
-    /// At once.
     pub burst: Bytes,
 }
 
 impl Default for FloodConfig {
-    /// A hundredth, which is what policies may cost a fabric; and some hundred packets, what many hosts say at once when
-    /// they hear something new.
+    /// 1 % of the rate, the share that policies may cost a fabric. A burst of 64 KB admits the POLICY packets that many
+    /// hosts send at once when they learn of a new policy.
     fn default() -> FloodConfig {
         FloodConfig { rate_share: Ratio::new(0.01).unwrap_or_default(), burst: Bytes::from_kb(64) }
     }
 }
 
-/// The least burst of every host: two of the longest POLICY packets, headers included.
+/// Minimum burst of a host port: two POLICY packets of the maximum length, headers included.
 const MIN_BURST_BYTES: u64 = 2 * 1_090;
 
 impl FloodConfig {
-    /// Returns bytes per second and burst of a port's meter. Never nothing: a port of any rate passes a packet at
-    /// last.
+    /// Returns the meter of a port: rate in bytes per second, at least 1, and burst in bytes.
     ///
-    /// Ports to hosts have an even share of what the slowest link of the fabric lets through, so that no port between
-    /// switches drops what ports to hosts have taken in: a host that floods takes nothing from the others.
+    /// A host port gets the host's share of what the slowest link of the fabric admits. Ports between switches thus
+    /// never drop packets that host ports have admitted, and a flooding host cannot use the shares of other hosts.
     pub(crate) fn meter(&self, topology: &Topology, link: LinkIx) -> (u64, u64) {
         let hosts = topology.hosts.len().max(1) as u64;
         let bytes = |rate: Bandwidth| (rate.as_bps_f64() / 8.0 * self.rate_share.get()) as u64;
@@ -48,7 +47,7 @@ impl FloodConfig {
     }
 }
 
-/// Makes switches flood along a tree: its links between switches, and all links of hosts.
+/// Sets the flooding ports of all switches: the links of `tree` between switches, and all host links.
 pub(crate) fn set_tree(
     topology: &Topology,
     tree: impl IntoIterator<Item = LinkIx>,
@@ -62,85 +61,54 @@ pub(crate) fn set_tree(
     }
 }
 
-/// Returns for each of these ports all the others; nothing if there are no others.
+/// Maps each port to all the others; empty if there is only one port.
 fn other_ports(ports: &BTreeSet<u16>) -> BTreeMap<u16, Vec<u16>> {
     let others = |port| ports.iter().copied().filter(|&other| other != port).collect();
     ports.iter().filter(|_| ports.len() > 1).map(|&port| (port, others(port))).collect()
 }
 
-/// The result of the proof of a flooding tree.
+/// The extent of a proved flooding tree.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct FloodProof {
-    /// Number of hosts; each receives every packet of each other host of its part exactly once.
+    /// Number of hosts. Each receives every packet of every other host of its connected component exactly once.
     pub hosts: usize,
-    /// Number of links between switches that are part of a tree.
+    /// Number of links between switches that belong to a tree.
     pub links: usize,
-    /// Number of connected parts of the fabric that have hosts; more than one if links have failed.
+    /// Number of connected components of the fabric that contain hosts; more than one if links have failed.
     pub islands: usize,
 }
 
-/// An error in the flooding.
+/// A fault of the flooding ports.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum FloodFault {
     /// A host can neither send nor receive POLICY packets, since its port is not part of the tree.
     #[error("{host} is not on the flooding tree: {switch} does not flood out of its port {port}")]
-    HostNotOnTree {
-        /// The host.
-        host: String,
-        /// Its switch.
-        switch: String,
-        /// The port it is at.
-        port: u16,
-    },
-    /// A switch does not send what comes by a port to all other ports of the tree, or sends it elsewhere.
+    HostNotOnTree { host: String, switch: String, port: u16 },
+    /// A switch floods packets from a port to other ports than all the others of the tree.
     #[error(
         "{switch}: packets from port {port} are flooded to {found:?}, the tree's other ports are {others:?}"
     )]
-    WrongPortSet {
-        /// The switch.
-        switch: String,
-        /// The port.
-        port: u16,
-        /// Ports to which it goes.
-        found: Vec<u16>,
-        /// Ports to which it should go.
-        others: Vec<u16>,
-    },
-    /// A switch floods out of a port where there is no device, or one that does not accept the packet.
+    WrongPortSet { switch: String, port: u16, found: Vec<u16>, others: Vec<u16> },
+    /// A switch floods out of a port without a device, or to a switch whose port is not part of the tree.
     #[error("{switch} floods out of port {port}, where no device accepts the packet")]
-    DeadEnd {
-        /// The switch.
-        switch: String,
-        /// The port.
-        port: u16,
-    },
-    /// Two paths between the same switches: packets arrive twice and loop.
+    DeadEnd { switch: String, port: u16 },
+    /// A link of the tree closes a cycle: packets arrive twice and loop.
     #[error("the flooding tree is none: the link at port {port} of {switch} closes a circle")]
-    Cycle {
-        /// The switch at one end.
-        switch: String,
-        /// Its port.
-        port: u16,
-    },
-    /// The fabric connects two switches with hosts, and the flooding tree does not.
+    Cycle { switch: String, port: u16 },
+    /// Two switches with hosts are connected by the fabric but not by the flooding tree.
     #[error("the flooding tree does not reach {b} from {a}")]
-    Partitioned {
-        /// A switch with hosts.
-        a: String,
-        /// Another one.
-        b: String,
-    },
+    Partitioned { a: String, b: String },
 }
 
-/// Proves that every host hears every other host's POLICY packets exactly once, as far as links are up.
+/// Proves that every host receives every other host's POLICY packets exactly once, as far as links are up.
 ///
-/// The proof has three parts: at each switch, a packet that arrives on a port of the tree leaves by all its
-/// other ports; both ends of each link of the tree belong to it; and the links close no circle and join all
-/// switches with hosts that the topology joins.
+/// The proof has three parts. At each switch, a packet that arrives on a port of the tree leaves by all other ports
+/// of the tree. Both ends of each link of the tree belong to the tree. The links form no cycle and connect all
+/// switches with hosts that the topology connects.
 ///
 /// # Errors
 ///
-/// Every fault found; never an empty list.
+/// Returns all faults; the list is never empty.
 pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, Vec<FloodFault>> {
     let mut faults = Vec::new();
     let mut proof = FloodProof { hosts: topology.hosts.len(), ..FloodProof::default() };
@@ -174,7 +142,7 @@ pub fn verify_flood(topology: &Topology, routes: &Routes) -> Result<FloodProof, 
     if faults.is_empty() { Ok(proof) } else { Err(faults) }
 }
 
-/// Returns the number of connected parts with hosts. Each has to be one part of the tree as well, with all its hosts.
+/// Returns the number of connected components with hosts. In each, the tree must connect all hosts whose links are up.
 fn check_components(
     topology: &Topology,
     routes: &Routes,

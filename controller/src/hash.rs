@@ -1,8 +1,8 @@
-//! The path hash, the twin of the one in `p4src/include`.
+//! The path hash, equal to the one in `p4src/include`.
 //!
-//! It is made of sums and XORs of both ends, so a packet and its ACK hash alike (FNCC §3.1,
-//! observation 2). Each tier of the fabric then takes its own slice of it, see `docs/routing.md` for why
-//! a salt would not do.
+//! It covers only sums and XORs of the two endpoints, so that a packet and its ACK have the same hash (FNCC §3.1,
+//! observation 2). Each tier of the fabric uses its own slice of the hash; `docs/routing.md` explains why a salt per
+//! tier would not suffice.
 
 use crc::{CRC_16_ARC, CRC_32_ISO_HDLC, Crc};
 use std::net::Ipv4Addr;
@@ -18,20 +18,15 @@ pub const UDP: u8 = 17;
 /// The header fields that decide the path of a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FiveTuple {
-    /// Source address.
     pub src: Ipv4Addr,
-    /// Destination address.
     pub dst: Ipv4Addr,
-    /// Source port.
     pub src_port: u16,
-    /// Destination port.
     pub dst_port: u16,
-    /// IP protocol.
     pub protocol: u8,
 }
 
 impl FiveTuple {
-    /// Returns the five-tuple of the answer.
+    /// Returns the five-tuple of packets in the opposite direction.
     pub fn reversed(self) -> FiveTuple {
         FiveTuple {
             src: self.dst,
@@ -42,8 +37,8 @@ impl FiveTuple {
         }
     }
 
-    /// CRC-32 over the sums and XORs of both ends, then the protocol: for unfragmented TCP and UDP. (The
-    /// data plane leaves the ports out for anything else.)
+    /// Returns CRC-32 over the sums and XORs of both endpoints, then the protocol. This is the hash of unfragmented TCP
+    /// and UDP packets; for all others the data plane omits the ports.
     pub fn path_hash(self) -> PathHash {
         let (src, dst) = (self.src.to_bits(), self.dst.to_bits());
         let mut bytes = [0; 13];
@@ -56,20 +51,20 @@ impl FiveTuple {
     }
 }
 
-/// The 32 bits from which every switch on the path chooses.
+/// The 32-bit hash from which every switch on the path selects its next hop.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PathHash(pub u32);
 
 impl PathHash {
-    /// Returns the 16 bits that a slice gives: CRC-16 over the hash, shifted right.
+    /// Returns a 16-bit slice: CRC-16 over the hash shifted right by `slice` bits.
     pub fn slice(self, slice: u8) -> u16 {
         CRC_16.checksum(&self.0.checked_shr(u32::from(slice)).unwrap_or(0).to_be_bytes())
     }
-    /// Returns the member of an ECMP group of `size`.
+    /// Returns the index of the selected member of an ECMP group of `size` members.
     pub fn member(self, slice: u8, size: u16) -> u16 {
         self.slice(slice) % size.max(1)
     }
-    /// Returns one of `count` spanning trees.
+    /// Returns the index of the selected tree, below `count`.
     pub fn tree(self, count: u8) -> u8 {
         (self.0 % u32::from(count.max(1))) as u8
     }

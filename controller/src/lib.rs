@@ -1,23 +1,24 @@
-//! Computes what a fabric's tables should hold, and proves that it is correct.
+//! Computes the table entries of a fabric's switches, and proves that the routes are correct.
 //!
-//! The steps from a description to a switch, one module each:
+//! The steps from a topology description to the switches, one module each:
 //!
 //! 1. [`topology`]: a [`topology::TopologySpec`] (YAML) becomes a checked [`topology::Topology`]: names, ports,
 //!    addresses, links.
 //! 2. [`mod@routes`]: symmetric ECMP or spanning trees over it.
-//! 3. [`mod@verify`]: a proof over every pair and every hash value that data and ACK take the same path
-//!    in opposite directions, without loop or black hole.
-//!    [`channels`]: a proof that no packets of a lossless fabric wait for each other in a cycle.
-//!    [`flood`]: the tree along which POLICY packets go, and its proof.
+//! 3. [`mod@verify`]: a proof, over every pair of hosts and every hash value, that data and ACKs take the same path in
+//!    opposite directions, without loops or black holes.
+//!    [`channels`]: a proof that PFC cannot deadlock.
+//!    [`flood`]: the tree along which POLICY packets are flooded, and its proof.
 //! 4. [`mod@plan`]: the table entries of each switch as P4Runtime updates.
-//! 5. [`mod@reconcile`]: what a switch lacks of its plan, as updates in an order without black holes or loops.
+//! 5. [`mod@reconcile`]: the differences between a switch and its plan, as updates in an order without black holes or
+//!    loops.
 //!
-//! [`path`] tells what a packet will meet (switches, ports, base RTT, bottleneck), [`hash`] is the
-//! Rust twin of the hash in `p4src/include`.
+//! [`path`] returns the switches, ports, base RTT and bottleneck of a packet's path. [`hash`] is the Rust
+//! implementation of the hash in `p4src/include`. [`watch`] detects link failures and reroutes.
 //!
-//! [`import`] and [`runtime_json`] read and write other tools' files. This crate knows no congestion control scheme. It
-//! opens no socket and reads no clock, but for the P4Runtime client behind the feature `client`; `sim` gives the same
-//! updates to `weir_switch::control` in process. `docs/routing.md` and `docs/controller.md` explain the ideas.
+//! [`import`] and [`runtime_json`] read and write files of other tools. The crate knows no congestion control scheme,
+//! opens no socket and reads no clock: the P4Runtime client is a crate of its own, and the simulator passes the same
+//! updates to the embedded switch in process. `docs/routing.md` and `docs/controller.md` explain the algorithms.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

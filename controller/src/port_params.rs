@@ -1,13 +1,12 @@
-//! A row of the table of a program that computes something for each port, in the integers with which `p4src/controls`
-//! computes. The caller knows the computation; the controller only writes the row.
+//! Parameters of per-port computations, in the fixed-point integers of `p4src/controls`. The caller computes them; the
+//! controller only writes the row.
 
 use crate::call::Call;
 
-/// The row of a port.
+/// The entry of one port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortParams {
-    /// The table, whose key is the port.
+    /// Table with the port as its only key.
     pub table: &'static str,
-    /// Its action and parameters.
     pub call: Call,
 }

@@ -1,4 +1,4 @@
-//! Entities and updates as people write them: `forward[dst_addr=10.0.1.0/24] -> via(port=3)`.
+//! Human-readable form of entities and updates, for messages and diffs: `forward[dst_addr=10.0.1.0/24] -> via(port=3)`.
 
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::field_match::FieldMatchType;
@@ -11,7 +11,7 @@ use p4runtime::p4info::{Index, Object};
 use p4runtime::value;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Returns an update: `+` inserts, `~` modifies, `-` deletes.
+/// Formats an update with its sign: `+` inserts, `~` modifies, `-` deletes.
 pub fn update(update: &Update, p4info: &Index) -> String {
     let sign = match update.r#type() {
         Type::Insert => '+',
@@ -23,7 +23,6 @@ pub fn update(update: &Update, p4info: &Index) -> String {
     format!("{sign} {words}")
 }
 
-/// Returns an entity.
 pub fn entity(entity: &Entity, p4info: &Index) -> String {
     match &entity.entity {
         Some(Kind::TableEntry(entry)) => table_entry(entry, p4info),
@@ -58,7 +57,7 @@ fn profile(id: u32, p4info: &Index) -> String {
         .map_or_else(|| format!("action profile {id:#x}"), |p| p.preamble().alias.clone())
 }
 
-#[allow(deprecated)] // what older servers send
+#[allow(deprecated)] // older servers still send it
 fn ports(replicas: &[Replica]) -> String {
     let port = |replica: &Replica| match &replica.port_kind {
         Some(PortKind::EgressPort(port)) => port.to_string(),
@@ -125,12 +124,13 @@ fn call(action: &Action, p4info: &Index) -> String {
     format!("{name}({})", params.collect::<Vec<_>>().join(" "))
 }
 
-/// Returns the last part of a dotted name.
+/// Returns the last component of a dotted name.
 fn last(name: &str) -> &str {
     name.rsplit('.').next().unwrap_or(name)
 }
 
-/// Returns a value: by its width and name an address, or a number.
+/// Formats a value: 48 and 128 bits as an address, 32 bits as an address if the field name suggests one, all others as
+/// numbers.
 pub fn number(bytes: &[u8], bits: i32, name: &str) -> String {
     const IPV4_BITS: i32 = 32;
     const MAC_BITS: i32 = 48;

@@ -1,4 +1,4 @@
-//! Properties of ports: rate code, thresholds for marks and deflection.
+//! Thresholds of ports for ECN marking and deflection.
 
 use crate::topology::AsText;
 use schemars::JsonSchema;
@@ -32,7 +32,7 @@ pub struct EcnConfig {
     pub per: Option<Bandwidth>,
 }
 
-/// The three numbers of a port's ECN ramp, as `p4src/controls/ecn.p4` reads them.
+/// The ECN ramp of a port, as `p4src/controls/ecn.p4` reads it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct EcnRamp {
     /// In bytes.
@@ -43,29 +43,21 @@ pub struct EcnRamp {
     pub slope: u32,
 }
 
-/// Thresholds that make no sense.
+/// Invalid ECN thresholds.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum EcnError {
-    /// In the wrong order.
     #[error("kmin {0} is above kmax {1}")]
     Order(Bytes, Bytes),
-    /// Nothing would ever not be marked.
+    /// Every packet would be marked.
     #[error("kmax is zero; leave ecn out to mark nothing")]
     Zero,
-    /// More than certain.
     #[error("pmax {0} is above 1")]
     Probability(Ratio),
-    /// Scaling by nothing.
     #[error("per is zero")]
     PerZero,
-    /// Too large for the table.
+    /// A threshold does not fit the table.
     #[error("kmax is {kmax} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
-    TooLarge {
-        /// After scaling.
-        kmax: Bytes,
-        /// The port's rate.
-        rate: Bandwidth,
-    },
+    TooLarge { kmax: Bytes, rate: Bandwidth },
 }
 
 impl EcnConfig {
@@ -73,8 +65,8 @@ impl EcnConfig {
     ///
     /// # Errors
     ///
-    /// `kmin` is above `kmax`, `kmax` is 0, `pmax` is above 1, `per` is 0, or a scaled threshold does not fit
-    /// 32 bits.
+    /// `kmin` is above `kmax`, `kmax` is 0, `pmax` is above 1, `per` is 0, or a scaled threshold does not fit in 32
+    /// bits.
     pub fn ramp(&self, rate: Bandwidth) -> Result<EcnRamp, EcnError> {
         if self.kmin > self.kmax {
             return Err(EcnError::Order(self.kmin, self.kmax));
@@ -90,7 +82,7 @@ impl EcnConfig {
             return Err(EcnError::PerZero);
         }
         let scale = |at| scale(at, rate, per).map_err(|kmax| EcnError::TooLarge { kmax, rate });
-        // kmax 0 would mean "never" to the switch, and a threshold this small means "always".
+        // To the switch, kmax 0 means "never mark"; a threshold that rounds to 0 means the opposite.
         let (kmin, kmax) = (scale(self.kmin)?, scale(self.kmax)?.max(1));
         let slope = match kmax - kmin {
             0 => 0,
@@ -100,8 +92,8 @@ impl EcnConfig {
     }
 }
 
-/// Returns a threshold for ports of rate `per`, on a port of this rate. If it does not fit the table: what it would
-/// be.
+/// Scales a threshold that holds for ports of rate `per` to a port of `rate`. The error is the scaled value if it does
+/// not fit in 32 bits.
 fn scale(at: Bytes, rate: Bandwidth, per: Bandwidth) -> Result<u32, Bytes> {
     let bytes = u128::from(at.get()) * u128::from(rate.as_bps()) / u128::from(per.as_bps());
     u32::try_from(bytes).map_err(|_| Bytes::new(u64::try_from(bytes).unwrap_or(u64::MAX)))
@@ -132,7 +124,7 @@ pub struct DeflectionConfig {
     pub tokens: u8,
 }
 
-/// 10 ms of BMv2's clock, more than two retransmission timeouts of hosts.
+/// 10 ms in ticks of BMv2's clock: more than two retransmission timeouts of the hosts.
 fn default_lifetime() -> u64 {
     10_000
 }
@@ -140,35 +132,29 @@ fn default_tokens() -> u8 {
     1
 }
 
-/// The most deflections of one packet: ports have eight priority queues, data and feedback take one each, and each
-/// deflection two.
+/// Maximum number of deflections per packet: of eight priority queues, data and feedback use one each, and each
+/// deflection uses two.
 pub const MAX_DEFLECTIONS: u8 = 3;
 
-/// A deflection threshold, or a number of tokens, that makes no sense.
+/// An invalid deflection threshold or number of tokens.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ThresholdError {
-    /// Scaling by nothing.
     #[error("deflection: per is zero")]
     PerZero,
-    /// Too large for the table.
+    /// The threshold does not fit the table.
     #[error("deflection: the threshold is {threshold} on a port of {rate}, and switches support at most {max}", max = Bytes::new(u32::MAX.into()))]
-    TooLarge {
-        /// After scaling.
-        threshold: Bytes,
-        /// The port's rate.
-        rate: Bandwidth,
-    },
-    /// More deflections than there are classes for.
+    TooLarge { threshold: Bytes, rate: Bandwidth },
+    /// There are not enough priority classes.
     #[error("deflection: {0} tokens, but eight priority queues are enough for {MAX_DEFLECTIONS}")]
     Tokens(u8),
 }
 
 impl DeflectionConfig {
-    /// Checks that there are priority classes for all deflections.
+    /// Checks that there are enough priority classes.
     ///
     /// # Errors
     ///
-    /// More than [`MAX_DEFLECTIONS`] tokens.
+    /// `tokens` is above [`MAX_DEFLECTIONS`].
     pub fn check(&self) -> Result<(), ThresholdError> {
         if self.tokens > MAX_DEFLECTIONS { Err(ThresholdError::Tokens(self.tokens)) } else { Ok(()) }
     }
@@ -177,7 +163,7 @@ impl DeflectionConfig {
     ///
     /// # Errors
     ///
-    /// `per` is 0, or the scaled threshold does not fit 32 bits.
+    /// `per` is 0, or the scaled threshold does not fit in 32 bits.
     pub fn limit(&self, rate: Bandwidth) -> Result<u32, ThresholdError> {
         let per = self.per.unwrap_or(rate);
         if per == Bandwidth::ZERO {

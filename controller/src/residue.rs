@@ -1,18 +1,18 @@
-//! Sets of path hashes that no table tells apart.
+//! Sets of path hashes that no table distinguishes.
 //!
-//! A switch looks at a hash only through `number % size`, where the number is one slice of the hash or
-//! the hash itself. So instead of 2^32 hashes it is enough to follow residues: each choice narrows what
-//! is left, and the next choice on the same number is free only as far as the first one left it open.
+//! A switch uses a hash only as `number % size`, where `number` is a slice of the hash or the hash itself. Walking
+//! residue classes therefore covers all 2^32 hashes: each choice constrains the number, and later choices by the same
+//! number are limited to the residues that remain.
 
 use crate::hash::PathHash;
 use smallvec::SmallVec;
 
-/// The number that a choice is made by.
+/// The number from which a table selects.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum Selector {
-    /// CRC-16 of the hash shifted right: an ECMP group's member.
+    /// CRC-16 of the hash shifted right by this many bits: selects the member of an ECMP group.
     Slice(u8),
-    /// The hash itself: the spanning tree.
+    /// The hash itself: selects the spanning tree.
     FullHash,
 }
 
@@ -23,7 +23,7 @@ impl Selector {
             Selector::FullHash => hash.0.into(),
         }
     }
-    /// Returns the count of numbers.
+    /// Returns the number of distinct values.
     fn cardinality(self) -> u64 {
         match self {
             Selector::Slice(_) => 1 << u16::BITS,
@@ -40,13 +40,13 @@ struct Congruence {
     residue: u64,
 }
 
-/// Knowledge about a hash after some choices. Empty: any hash. It has no memory of its own for as many selectors as a
-/// fat-tree has tiers: a proof makes millions.
+/// Constraints on the path hash that result from the choices on a path so far; empty: any hash. There is inline storage
+/// for four selectors, enough for a fat-tree, because a proof creates millions of these.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Hash)]
 pub struct HashConstraints(SmallVec<[Congruence; 4]>);
 
 impl HashConstraints {
-    /// Returns the indices below `size` that the hash may still choose, each with what is known after it.
+    /// Returns the indices below `size` that the constraints allow, each with the constraints after that choice.
     pub fn choices(
         &self,
         selector: Selector,
@@ -63,7 +63,7 @@ impl HashConstraints {
         })
     }
 
-    /// Returns the indices alone.
+    /// Returns only the indices of [`choices`](Self::choices).
     pub fn indices(&self, selector: Selector, size: u64) -> impl Iterator<Item = usize> + use<> {
         let known = self.of(selector);
         let step = gcd(known.modulus, size);
@@ -73,12 +73,11 @@ impl HashConstraints {
             .map(|index| index as usize)
     }
 
-    /// Returns a hash for which all this is true, if one is found soon. A hash is 32 bits and slices of it overlap,
-    /// so there may be none.
+    /// Searches for a hash that satisfies all constraints. Slices of a 32-bit hash overlap, so there may be none.
     pub fn witness(&self) -> Option<PathHash> {
-        /// Tries: far more than the product of group sizes on one path.
+        /// Far more than the product of the group sizes on one path.
         const MAX_ATTEMPTS: u32 = 1 << 20;
-        /// 2^32 / golden ratio: visits the hashes evenly.
+        /// 2^32 / golden ratio: multiples of it are evenly distributed.
         const STRIDE: u32 = 0x9e37_79b1;
         (0..MAX_ATTEMPTS)
             .map(|i| PathHash(i.wrapping_mul(STRIDE)))
@@ -91,19 +90,21 @@ impl HashConstraints {
     }
 }
 
-/// Both what is known and `number % size == index`: the Chinese remainder theorem. `None` if no number of
-/// the selector's space satisfies both.
+/// Adds the constraint `number % size == index` by the Chinese remainder theorem. Returns `None` if no number of the
+/// selector satisfies both.
 fn intersect(known: Congruence, size: u64, index: u64) -> Option<Congruence> {
     let Congruence { selector, modulus, residue } = known;
     let space = selector.cardinality();
     if modulus >= space {
-        // The number itself is known.
+        // The constraints fix the number completely, and the combined modulus could exceed the number space: only
+        // check.
         return (residue % size == index).then_some(known);
     }
     if modulus == 1 && size <= space {
-        // Nothing was known.
+        // No constraint on this number so far.
         return Some(Congruence { selector, modulus: size, residue: index });
     }
+    // Both factors are at most 2^32, so that the product fits in u64.
     let modulus_of_both = modulus / gcd(modulus, size) * size;
     let residue =
         (residue..modulus_of_both.min(space)).step_by(modulus as usize).find(|n| n % size == index)?;

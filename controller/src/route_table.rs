@@ -1,4 +1,4 @@
-//! Routes, as the tables of switches hold them.
+//! Routes in the form of the switches' tables.
 
 use crate::topology::{Prefix, SwitchIx};
 use schemars::JsonSchema;
@@ -19,17 +19,16 @@ pub enum RoutingMethod {
     Trees,
 }
 
-/// The routes of the whole fabric.
+/// The routes of a whole fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Routes {
-    /// The method in use, never [`RoutingMethod::Auto`].
+    /// The method that was used; never [`RoutingMethod::Auto`].
     pub method: RoutingMethod,
-    /// By [`SwitchIx`].
+    /// Indexed by [`SwitchIx`].
     pub switches: Vec<SwitchRoutes>,
 }
 
 impl Routes {
-    /// Returns the routes of one switch.
     pub fn of(&self, switch: SwitchIx) -> &SwitchRoutes {
         &self.switches[switch.0 as usize]
     }
@@ -43,19 +42,18 @@ impl Routes {
 /// The routes of one switch: tables `forward`, `member` and `tree_route`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct SwitchRoutes {
-    /// Longest prefix match.
     pub forward: BTreeMap<Prefix, NextHop>,
-    /// Group id -> ports in order. Both directions of a path must find the same order.
+    /// Group id -> ports in order. The order must be consistent in both directions of a path.
     pub groups: BTreeMap<u16, Vec<u16>>,
-    /// Tree -> destination -> port.
+    /// Tree index -> destination -> port.
     pub trees: Vec<BTreeMap<Ipv4Addr, u16>>,
-    /// Ports to which POLICY packets go that arrive at a port: all other ports of the flooding tree. Table
-    /// `policy_flood`, and a multicast group for each port.
+    /// Ingress port -> ports to which POLICY packets are flooded: all other ports of the flooding tree. Written to
+    /// table `policy_flood`, with a multicast group per port.
     pub flood: BTreeMap<u16, Vec<u16>>,
 }
 
 impl SwitchRoutes {
-    /// Returns the longest prefix that holds the address, and what it says.
+    /// Returns the longest prefix that contains the address, with its next hop.
     pub fn lookup(&self, addr: Ipv4Addr) -> Option<(Prefix, NextHop)> {
         (0..=32u8).rev().find_map(|len| {
             let prefix = Prefix::of(addr, len);
@@ -64,33 +62,21 @@ impl SwitchRoutes {
     }
 }
 
-/// The treatment of packets for a prefix: the actions of table `forward`.
+/// The next hop of a prefix: the actions of table `forward`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum NextHop {
-    /// To the host itself, with its MAC.
-    Deliver {
-        /// Out by this port.
-        port: u16,
-        /// The host's MAC.
-        mac: [u8; 6],
-    },
-    /// The only next hop.
-    Via {
-        /// Out by this port.
-        port: u16,
-    },
-    /// One of several equally near next hops: member `crc16(path_hash >> slice) % size` of the group.
+    /// Deliver to the host, with its MAC as destination.
+    Deliver { port: u16, mac: [u8; 6] },
+    /// Forward by this port.
+    Via { port: u16 },
+    /// Select one of several equal-cost ports: member `crc16(path_hash >> slice) % size` of the group.
     Ecmp {
         /// Key into [`SwitchRoutes::groups`].
         group: u16,
-        /// Number of members.
         size: u16,
-        /// The tier's slice of the path hash.
+        /// Shift of the path hash for this tier, in bits.
         slice: u8,
     },
-    /// Along the spanning tree that the path hash chooses.
-    Trees {
-        /// Number of trees.
-        count: u8,
-    },
+    /// Forward along the spanning tree `path_hash % count`.
+    Trees { count: u8 },
 }

@@ -1,11 +1,11 @@
-//! The proof that a fabric's routes are right, for every pair of hosts and every hash value:
+//! Proves that the routes of a fabric are correct, for every pair of hosts and every path hash:
 //!
-//! - every packet arrives at its host, with the host's MAC: no black hole, no loop;
-//! - a packet and its ACK pass the same links in opposite order. FNCC needs that (an ACK carries the
-//!   record of the port it came in by), and so does comparing `path_id`s.
+//! - Every packet is delivered to its host with the host's MAC: there are no black holes and no loops.
+//! - A packet and its ACK pass the same links in opposite order. FNCC requires this, since an ACK carries the telemetry
+//!   of the port by which it arrived, and so does the comparison of `path_id`s.
 //!
-//! Hosts are taken by class and hashes by residue (`crate::residue`), so nothing is sampled: what
-//! is proved is proved for all 2^32 hashes.
+//! Hosts are grouped into classes and hashes into residue classes (`crate::residue`). Nothing is sampled: the proof
+//! covers all 2^32 hashes.
 
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
 use crate::hash::PathHash;
@@ -16,23 +16,23 @@ use crate::route_table::Routes;
 use crate::topology::{HostIx, Topology};
 use thiserror::Error;
 
-/// Number of violations after which the search ends.
+/// Number of violations after which the search stops.
 pub const MAX_VIOLATIONS: usize = 100;
 
-/// The result of the proof, and its extent.
+/// The extent of a successful proof.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Proof {
-    /// Ordered pairs of different hosts that can reach each other: all, while all links are up.
+    /// Ordered pairs of distinct hosts that can reach each other; all pairs, while all links are up.
     pub pairs: u64,
-    /// Ordered pairs of hosts whom failed links part.
+    /// Ordered pairs of hosts that are disconnected by failed links.
     pub partitioned_pairs: u64,
-    /// Unordered pairs of host classes on different switches that stand for them.
+    /// Unordered pairs of host classes on different switches that were checked.
     pub class_pairs: u64,
-    /// Paths walked there and back, one for each class of hashes.
+    /// Paths walked in both directions, one for each class of hashes.
     pub paths: u64,
-    /// Most paths between one pair.
+    /// Maximum number of paths between two host classes.
     pub max_paths_per_pair: u64,
-    /// Switches on the longest path. Telemetry records the first eight.
+    /// Number of switches on the longest path. Telemetry records the first eight.
     pub max_path_len: usize,
 }
 
@@ -40,53 +40,47 @@ pub struct Proof {
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{src} to {dst}{}: {fault}", hash.map(|h| format!(", path hash {:#010x}", h.0)).unwrap_or_default())]
 pub struct Violation {
-    /// Name of the source host.
     pub src: String,
-    /// Name of the destination host.
     pub dst: String,
-    /// A hash that shows it; `None` if none was found within reason, or if any does.
+    /// A hash that shows the fault; `None` if the fault does not depend on the hash, or none was found.
     pub hash: Option<PathHash>,
-    /// The error.
     pub fault: RouteFault,
 }
 
-/// An error in the routes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteFault {
-    /// The packet does not arrive.
     #[error("lost after {}: {lost}", path.join(" "))]
     Undelivered {
-        /// Names of the switches passed.
+        /// Names of the switches on the path.
         path: Vec<String>,
-        /// The reason why it ends.
         lost: PathError,
     },
-    /// The destination's own switch does not hand it over.
+    /// The destination's own switch does not deliver packets to it.
     #[error("{0} does not deliver to it")]
     NoLocalDelivery(String),
-    /// The ACK takes another path.
+    /// The ACK takes another path than its data.
     #[error(
         "data uses the path {}, but its ACK leaves that path at {at} by port {}, not {port}",
         path.join(" "), back_port.map_or("none".into(), |p| p.to_string())
     )]
     Asymmetric {
-        /// Names of the switches that the data passes.
+        /// Names of the switches on the path of the data.
         path: Vec<String>,
-        /// The switch at which the ACK leaves the path.
+        /// Switch at which the ACK leaves the path.
         at: String,
-        /// The port by which the data came in.
+        /// Port by which the data arrived.
         port: u16,
-        /// The port by which the ACK leaves.
+        /// Port by which the ACK leaves; `None` if it is dropped.
         back_port: Option<u16>,
     },
 }
 
-/// Proves that every pair of hosts on one island is connected, without loops, and that each ACK returns on
-/// the path of its data, for every hash.
+/// Proves that all hosts of each connected component reach each other without loops, and that each ACK returns on the
+/// path of its data, for every hash.
 ///
 /// # Errors
 ///
-/// The violations found, at least one; the search ends after a fixed number of them.
+/// Returns the violations, at least one. The search stops after [`MAX_VIOLATIONS`].
 pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violation>> {
     let compiled = CompiledRoutes::new(topology, routes);
     let check = Verifier { topology, compiled: &compiled };
@@ -95,7 +89,8 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
     let mut proof = Proof { pairs: hosts * hosts.saturating_sub(1), ..Proof::default() };
     let islands = topology.islands();
     let island = |class: usize| islands[compiled.classes[class].switch.0 as usize];
-    // A pair of classes is walked in one direction only: for each hash, the return path is the same or a violation.
+    // One direction per pair suffices: the check of a path requires, for each hash, that the return path be the same,
+    // so the other direction is walked too.
     for a in 0..compiled.classes.len() {
         for b in a + 1..compiled.classes.len() {
             if compiled.classes[a].switch == compiled.classes[b].switch {
@@ -122,7 +117,7 @@ pub fn verify(topology: &Topology, routes: &Routes) -> Result<Proof, Vec<Violati
         }
     }
     proof.pairs -= proof.partitioned_pairs;
-    // Pairs on one switch only meet that switch.
+    // Pairs on the same switch have a path of one switch.
     (proof.max_path_len, proof.max_paths_per_pair) =
         (proof.max_path_len.max(1), proof.max_paths_per_pair.max(1));
     if violations.is_empty() { Ok(proof) } else { Err(violations) }
@@ -134,7 +129,7 @@ struct Verifier<'a> {
 }
 
 impl Verifier<'_> {
-    /// Every host's switch hands it its packets, with its MAC.
+    /// Checks that every host's switch delivers packets to it with its MAC.
     fn check_local_delivery(&self) -> Vec<Violation> {
         let undelivered = self.topology.host_ixs().filter(|&host| {
             let it = self.topology.host(host);
@@ -151,14 +146,15 @@ impl Verifier<'_> {
             .collect()
     }
 
-    /// One path from class `a` to class `b`, and the return paths of all hashes that take it.
+    /// Checks one path from class `a` to class `b`, and the return paths of all hashes that take it.
     fn path(&self, a: usize, b: usize, path: WalkedPath<'_>) -> Option<Violation> {
         let (src, dst) = (self.compiled.classes[a].hosts[0], self.compiled.classes[b].hosts[0]);
         if let Err(lost) = path.end {
             let fault = RouteFault::Undelivered { path: self.names(path.hops), lost };
             return Some(self.violation(src, dst, path.residues.witness(), fault));
         }
-        // From the far end; the nearest switch delivers, which `check_local_delivery` has checked.
+        // Walk back from the destination. The first switch delivers to the source, which `check_local_delivery` has
+        // checked.
         path.hops.iter().skip(1).rev().find_map(|hop| {
             let (back_port, residues) = self.find_asymmetry(hop, a, path.residues)?;
             let at = self.topology.switch(hop.switch).name.clone();
@@ -168,8 +164,8 @@ impl Verifier<'_> {
         })
     }
 
-    /// Returns a hop of the data's path that the ACK may leave by another port than the one by which the data arrived,
-    /// and the hashes for which it does.
+    /// Checks whether the ACK leaves `hop` by the port by which the data arrived. If not, returns the port that the
+    /// ACK takes and the hashes for which it does.
     fn find_asymmetry(
         &self,
         hop: &PathHop,

@@ -1,29 +1,29 @@
-//! Describes what a P4 program offers for congestion control, and the objects by which it declares this.
+//! What a P4 program provides for congestion control, and the P4Info objects by which the program declares it.
 
 use std::fmt;
 
-/// A set of services that switches offer to schemes.
+/// A set of [`Capability`] values.
 ///
-/// A program declares each of them by an object in its P4Info, see [`Capability::declaration`]. A scheme works with every
-/// program that has the abilities which [`Needs::abilities`](crate::scheme::Needs::abilities) lists.
+/// A program declares each capability by an object in its P4Info, see [`Capability::declaration`]. A scheme works
+/// with every program that has the capabilities returned by [`Needs::abilities`](crate::scheme::Needs::abilities).
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Hash)]
 pub struct Capabilities(u16);
 
-/// One service that switches offer to schemes.
+/// A function that a switch program provides for schemes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 #[repr(u8)]
 pub enum Capability {
-    /// Sets ECN CE by thresholds on the queue (RFC 3168).
+    /// Sets ECN CE by thresholds on the queue length (RFC 3168).
     Marks,
-    /// Appends INT records to DATA and PROBE packets that ask for them (HPCC §3.1).
+    /// Adds INT records to DATA and PROBE packets that request them (HPCC §3.1).
     DataRecords,
-    /// Appends INT records to ACKs (FNCC §3.2.1).
+    /// Adds INT records to ACKs (FNCC §3.2.1).
     AckRecords,
-    /// Appends records with ids of switch and port, and with the time in the queue on demand (HPCC++).
+    /// Adds records with switch and port ids and, on request, with the sojourn time (HPCC++).
     LinkRecords,
-    /// Appends records with the share and the bytes sent of the packet's own queue (HPCC++ draft §9.4).
+    /// Adds records with the share and the byte count of the packet's own queue (HPCC++ draft §9.4).
     QueueRecords,
-    /// Appends records only where the port is congested, on demand (HPCC++ draft §6).
+    /// On request, adds records only if the port is congested (HPCC++ draft §6).
     CongestionRecords,
     /// Deflects packets of short messages from congested ports (Dart's IOFD).
     Deflection,
@@ -35,20 +35,20 @@ pub enum Capability {
     Credits,
 }
 
-/// The object by which a program declares an ability.
+/// The P4Info object by which a program declares a capability.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Declaration {
-    /// A table, found by its name or alias.
+    /// A table with this name or alias.
     Table(&'static str),
-    /// A word in the annotation [`TELEMETRY_ANNOTATION`] of the package.
+    /// A word in the package annotation [`TELEMETRY_ANNOTATION`].
     Telemetry(&'static str),
 }
 
-/// The annotation on `main` whose words say which packets gather INT records: `@weir_telemetry("data, acks")`.
+/// The annotation of `main` whose words declare which packets gather INT records: `@weir_telemetry("data, acks")`.
 pub const TELEMETRY_ANNOTATION: &str = "weir_telemetry";
 
 impl Capability {
-    /// Every ability.
+    /// All capabilities.
     pub const ALL: [Capability; 10] = [
         Capability::Marks,
         Capability::DataRecords,
@@ -62,7 +62,7 @@ impl Capability {
         Capability::Credits,
     ];
 
-    /// Returns the object by which a program declares the ability.
+    /// Returns the object by which a program declares the capability.
     pub const fn declaration(self) -> Declaration {
         match self {
             Capability::Marks => Declaration::Table("port_profile"),
@@ -99,7 +99,7 @@ impl Capability {
 }
 
 impl fmt::Display for Capability {
-    /// Writes what it is and the object that declares it.
+    /// Writes a description and the object that declares the capability.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.declaration() {
             Declaration::Table(table) => write!(f, "{} (table \"{table}\")", self.description()),
@@ -111,10 +111,10 @@ impl fmt::Display for Capability {
 }
 
 impl Capabilities {
-    /// No abilities.
+    /// The empty set.
     pub const NONE: Capabilities = Capabilities(0);
 
-    /// Returns the set of the given abilities.
+    /// Returns the set of the given capabilities.
     pub const fn of(abilities: &[Capability]) -> Capabilities {
         let (mut set, mut i) = (0, 0);
         while i < abilities.len() {
@@ -124,24 +124,24 @@ impl Capabilities {
         Capabilities(set)
     }
 
-    /// Returns the set with one ability more.
+    /// Returns the set with `ability` added.
     #[must_use]
     pub const fn with(self, ability: Capability) -> Capabilities {
         Capabilities(self.0 | ability.bit())
     }
 
-    /// Returns whether the set has all of `needed`.
+    /// Returns whether the set has all capabilities of `needed`.
     pub const fn contains(self, needed: Capabilities) -> bool {
         self.0 & needed.0 == needed.0
     }
 
-    /// Returns those of `needed` that the set lacks.
+    /// Returns the capabilities of `needed` that the set lacks.
     #[must_use]
     pub const fn missing(self, needed: Capabilities) -> Capabilities {
         Capabilities(needed.0 & !self.0)
     }
 
-    /// Returns the abilities in the order of [`Capability::ALL`].
+    /// Returns the capabilities in the order of [`Capability::ALL`].
     pub fn iter(self) -> impl Iterator<Item = Capability> {
         Capability::ALL.into_iter().filter(move |ability| self.0 & ability.bit() != 0)
     }

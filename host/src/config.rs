@@ -1,4 +1,4 @@
-//! The configuration of a host, and the transport's defaults with their reasons.
+//! The configuration of a host, and the reasons for the defaults of the transport.
 
 use crate::custom_record::RecordLayout;
 use crate::policy::{MAX_POLICY_PACKET, PolicyConfig};
@@ -14,58 +14,59 @@ use std::net::Ipv4Addr;
 use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Everything a [`Host`](crate::Host) is made from.
+/// The configuration of a [`Host`](crate::Host).
 #[derive(Clone, Debug)]
 pub struct HostConfig {
-    /// Its IPv4 address.
+    /// IPv4 address of the host.
     pub addr: Ipv4Addr,
-    /// Its MAC address.
+    /// MAC address of the host.
     pub mac: MacAddr,
-    /// Destination MAC of what it answers with (the last switch rewrites it).
+    /// Destination MAC address of control frames. The last switch rewrites it.
     pub gateway_mac: MacAddr,
-    /// Rate of its NIC.
+    /// Rate of the NIC.
     pub nic_rate: Bandwidth,
-    /// The largest Ethernet frame on any link, without preamble and gap.
+    /// The largest Ethernet frame on any link, without preamble, FCS and gap.
     pub mtu: Bytes,
-    /// `T`: one base round-trip time for the whole fabric, slightly above the largest.
+    /// `T`: the base round-trip time, one value for the whole fabric, slightly above the largest.
     pub base_rtt: Time,
-    /// A tick of the switches' clock: 1 ns, with BMv2 1 us.
+    /// Tick of the switches' clocks: 1 ns, or 1 us with BMv2.
     pub tick: Time,
-    /// The congestion control of all its flows.
+    /// The congestion control scheme of all flows.
     pub scheme: Arc<dyn SchemeConfig>,
-    /// The schemes that a policy can name. Default: [`Registry::builtin`].
+    /// The schemes that a policy may name. Default: [`Registry::builtin`].
     pub registry: Registry,
-    /// The abilities of the switches' program, if it is not the scheme's own program. Policies can then change to every
-    /// scheme that needs no more.
+    /// The capabilities of the switch program, if it is not the scheme's own. Policies may then select every scheme
+    /// whose needs it meets.
     pub switch_profile: Option<SwitchProfile>,
-    /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3).
+    /// `m`: the receiver acknowledges every m-th packet in order (FNCC §3.2.3). At least 1.
     pub ack_every: u32,
-    /// Priority class of ACK, NACK and what else controls.
+    /// Priority class of control frames, such as ACKs and NACKs: 0 to 7.
     pub control_class: u8,
-    /// Priority class of DATA.
+    /// Priority class of DATA: 0 to 7.
     pub data_class: u8,
-    /// Priority class of DATA of short messages, where the scheme tells them from long ones.
+    /// Priority class of DATA of short messages, if the scheme treats them separately: 0 to 7.
     pub express_class: u8,
     /// Timers and limits of the transport.
     pub transport: TransportConfig,
-    /// Configuration for taking part in policies; `Open` if the host does not take part.
+    /// Configuration of policies; `None` disables them on this host.
     pub policy: Option<PolicyConfig>,
 }
 
 impl HostConfig {
-    /// Returns the priority class of DATA of this queue.
+    /// Returns the class of DATA with this priority.
     pub(crate) fn class_of(&self, priority: Priority) -> u8 {
         match priority {
             Priority::Express => self.express_class,
             Priority::Ordinary => self.data_class,
         }
     }
-    /// Returns a host with the usual Ethernet frame, an ACK per packet, one class and default timers.
+    /// Creates the configuration of a host with the default MTU, an ACK per packet, class 0 for all packets and
+    /// default timers.
     pub fn new(addr: Ipv4Addr, nic_rate: Bandwidth, base_rtt: Time, scheme: Arc<dyn SchemeConfig>) -> Self {
         let [a, b, c, d] = addr.octets();
         HostConfig {
             addr,
-            // Locally administered, unicast, and readable in a capture.
+            // Locally administered, unicast, and recognisable in a packet capture.
             mac: [0x02, 0x00, a, b, c, d],
             gateway_mac: [0x02, 0xff, 0xff, 0xff, 0xff, 0xfe],
             nic_rate,
@@ -84,7 +85,7 @@ impl HostConfig {
         }
     }
 
-    /// Returns what of `needs` the switches' program lacks.
+    /// Returns what the switch program lacks of `needs`; `None` if it lacks nothing.
     pub(crate) fn unmet_needs(&self, needs: &Needs) -> Option<UnmetNeed> {
         match &self.switch_profile {
             Some(offer) => offer.unmet_need(needs),
@@ -92,21 +93,23 @@ impl HostConfig {
         }
     }
 
-    /// Returns the layout of the program's own telemetry records, and which of its fields the scheme reads.
+    /// Returns the layout of the switch program's custom telemetry records and the names of the fields that the
+    /// scheme reads; `None` if the records have one of Weir's formats.
     fn own_record(&self) -> Option<(&RecordLayout, &'static [&'static str])> {
         self.switch_profile.as_ref()?.record.as_ref().zip(self.scheme.needs().custom_record_fields)
     }
 
-    /// Returns what the scheme wants, with the records that the switches' program has for it.
+    /// Returns the needs of the scheme, with the record format that the switch program uses for it.
     pub(crate) fn needs(&self) -> Needs {
         let needs = self.scheme.needs();
         Needs { records: self.own_record().map_or(needs.records, |(layout, _)| layout.format()), ..needs }
     }
 
-    /// Payload of a full packet: the MTU less the headers, and less room for all the records that
-    /// switches may add where DATA gathers telemetry, so that the grown frame still fits.
+    /// Returns the payload bytes of a full packet: the MTU less the headers and, if DATA gathers telemetry, less room
+    /// for all records that switches may add, so that the grown frame still fits the MTU. `None` if nothing remains.
     pub fn max_payload(&self) -> Option<Bytes> {
         let needs = self.needs();
+        // ACKs and probes have no payload, so their records always fit.
         let reserve = match needs.telemetry {
             TelemetrySource::Data | TelemetrySource::DataOncePerRtt | TelemetrySource::DataOnCongestion => {
                 MAX_HOPS * needs.records.record_len()
@@ -120,7 +123,7 @@ impl HostConfig {
         (payload > 0).then_some(Bytes::new(payload))
     }
 
-    /// Returns what a sender half of the host's scheme is told about a flow with full packets of this payload.
+    /// Returns the parameters of a flow with full packets of `payload` bytes.
     pub(crate) fn flow_params(&self, payload: u32) -> FlowParams {
         let ticks = self.switch_profile.as_ref().map_or(1, |offer| offer.ticks_per_unit);
         FlowParams {
@@ -132,7 +135,7 @@ impl HostConfig {
         }
     }
 
-    /// Returns the kind of loss recovery: the transport's setting, or else the scheme's.
+    /// Returns the kind of loss recovery: the one configured for the transport, else the scheme's.
     pub fn recovery(&self) -> LossRecovery {
         self.transport.recovery.unwrap_or(self.scheme.needs().transport.recovery)
     }
@@ -230,81 +233,84 @@ impl HostConfig {
     }
 }
 
-/// Ethernet's 1500 bytes of IP plus its own header and check sequence (FNCC §5: MTU 1518).
+/// Default MTU: FNCC §5 (MTU 1518). Counted without FCS, so a full frame carries 1504 bytes of IP, and a real
+/// interface needs `mtu 1504`.
 pub const DEFAULT_MTU: Bytes = Bytes::new(1518);
-/// IPv4 counts its length in 16 bits.
+/// The IPv4 total length has 16 bits.
 const MAX_MTU: Bytes = Bytes::new(14 + 65_535);
-/// Classes are the eight of PFC.
+/// PFC has eight classes.
 const MAX_CLASS: u8 = 7;
 
-/// Shortest default retransmission timeout. Ours: a shared buffer of 32 MiB (HPCC's) drains into
-/// one 100 Gbit/s port in 2.7 ms, and a lossless fabric must not time out while it does.
+/// Minimum of the default retransmission timeout with go-back-N. Weir's choice: a shared buffer of 32 MiB (HPCC's)
+/// drains into one 100 Gbit/s port in 2.7 ms, and a lossless fabric must not time out meanwhile.
 pub const MIN_GO_BACK_N_RTO: Time = Time::from_ms(4);
-/// Base round trips in a default retransmission timeout, for slow fabrics. Ours: RTT samples in a
-/// congested BMv2 network reach several times the base.
+/// Default retransmission timeout with go-back-N in base RTTs, for slow fabrics. Weir's choice: RTT samples in a
+/// congested BMv2 network reach several times the base RTT.
 pub const GO_BACK_N_RTO_RTTS: u64 = 16;
-/// The most doublings of a retransmission timeout: 2^6 times the first.
+/// Maximum number of doublings of a retransmission timeout.
 pub(crate) const RTO_MAX_DOUBLINGS: u32 = 6;
-/// One NACK per this time for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
+/// Minimum interval between NACKs for the same expected byte (HPCC simulator, `rdma-hw.cc`: 500 us).
 pub const DEFAULT_NACK_INTERVAL: Time = Time::from_us(500);
-/// Base round trips between such NACKs, for slow fabrics. Ours: packets in flight when the sender
-/// went back must not make it go back again.
+/// Minimum interval between such NACKs in base RTTs, for slow fabrics. Weir's choice: packets that were in flight
+/// when the sender went back must not make it go back again.
 pub const DEFAULT_NACK_RTTS: u64 = 4;
-/// Base round trips a flow counts as active after its last packet. Ours: a few windows.
+/// Number of base RTTs for which a flow counts as active after its last packet. Weir's choice: a few windows.
 pub const DEFAULT_ACTIVE_RTTS: u64 = 8;
-/// Number of full frames at NIC rate for which a flow counts as active after its last packet. Ours: if that many flows
-/// share the receiver's link evenly, each sends one frame in that time, and so does a flow at HPCC's minimum rate (100
-/// Mbit/s of 100 Gbit/s).
+/// Number of full frames at NIC rate for which a flow counts as active after its last packet. Weir's choice: if that
+/// many flows share the receiver's link evenly, each sends one frame in that time, and so does a flow at HPCC's
+/// minimum rate (100 Mbit/s of 100 Gbit/s).
 pub const DEFAULT_ACTIVE_FRAMES: u64 = 1_024;
-/// Flows a receiver keeps at once: as many as the 16 bits of N can report.
+/// Default maximum of incoming messages in progress: as many as the 16 bits of N can report.
 pub const DEFAULT_MAX_INBOUND: u32 = 65_535;
-/// Ended messages a receiver remembers. Ours: more than end within one RTO at 100 Gbit/s if they
-/// average over 12 KB; the oldest are forgotten first.
+/// Default number of tombstones. Weir's choice: more messages than complete within one RTO at 100 Gbit/s if they
+/// average over 12 KB.
 pub const DEFAULT_TOMBSTONES: u32 = 4_096;
-/// Shortest retransmission timeout with [`LossRecovery::Selective`]: what the AMP paper's ns-3 has by default, and
-/// Linux (`RttEstimator::MinRTO`).
+/// Default minimum retransmission timeout with [`LossRecovery::Selective`]: that of Linux and of the AMP paper's ns-3
+/// (`RttEstimator::MinRTO`).
 pub const DEFAULT_MIN_RTO: Time = Time::from_ms(200);
-/// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known (RFC 6298 §2.1).
+/// Default retransmission timeout with [`LossRecovery::Selective`] before the first RTT sample (RFC 6298 §2.1).
 pub const DEFAULT_INITIAL_RTO: Time = Time::from_secs(1);
 /// Time without progress after which a sender gives a message up: the least that RFC 1122 (§4.2.3.5, R2) recommends.
 pub const DEFAULT_USER_TIMEOUT: Time = Time::from_secs(100);
 /// Stretches of bytes behind gaps that a receiver keeps account of. Ours: 1 MiB in all, and more than a
 /// thousand messages with sixty gaps each.
 pub const DEFAULT_MAX_REORDER_RANGES: u32 = 65_536;
-/// Control frames that may wait. Ours: two milliseconds of full frames at 100 Gbit/s, so only a
-/// long pause of the control class reaches it.
+/// Default length of the queue of control frames. Weir's choice: two milliseconds of full frames at 100 Gbit/s, so
+/// that only a long pause of the control class fills it.
 pub const DEFAULT_CONTROL_QUEUE_LEN: u32 = 16_384;
 
-/// Timers and limits. `Open` takes the default, which follows the fabric's speed.
+/// Timers and limits of the transport. `None` selects a default that follows from base RTT and NIC rate.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TransportConfig {
-    /// Kind of loss recovery; `Open`: the scheme's. All hosts of a network must agree.
+    /// Kind of loss recovery; `None` for the scheme's. Must be the same on all hosts of a network.
     pub recovery: Option<LossRecovery>,
-    /// Retransmission timeout with [`LossRecovery::GoBackN`]; default the larger of [`MIN_GO_BACK_N_RTO`] and [`GO_BACK_N_RTO_RTTS`] base RTTs.
+    /// Retransmission timeout with [`LossRecovery::GoBackN`]. Default: the larger of [`MIN_GO_BACK_N_RTO`] and
+    /// [`GO_BACK_N_RTO_RTTS`] base RTTs.
     pub rto: Option<Time>,
-    /// Shortest retransmission timeout with [`LossRecovery::Selective`].
+    /// Minimum retransmission timeout with [`LossRecovery::Selective`].
     pub min_rto: Time,
-    /// Retransmission timeout with [`LossRecovery::Selective`] until a round-trip time is known.
+    /// Retransmission timeout with [`LossRecovery::Selective`] before the first RTT sample.
     pub initial_rto: Time,
     /// Time for which nothing new may be acknowledged before a message fails, as TCP's user timeout (RFC 5482). It is
     /// looked at when a retransmission timeout expires.
     pub user_timeout: Time,
     /// Stretches of bytes behind gaps that a receiver keeps account of, with [`LossRecovery::Selective`].
     pub max_reorder_ranges: u32,
-    /// At most one NACK per this time for the same expected byte; default the larger of
-    /// [`DEFAULT_NACK_INTERVAL`] and [`DEFAULT_NACK_RTTS`] base RTTs.
+    /// Minimum interval between NACKs for the same expected byte. Default: the larger of [`DEFAULT_NACK_INTERVAL`]
+    /// and [`DEFAULT_NACK_RTTS`] base RTTs.
     pub nack_interval: Option<Time>,
-    /// Longest time a packet waits for its ACK where `ack_every` is above 1; default one base RTT.
+    /// Maximum delay of an ACK if `ack_every` is above 1. Default: one base RTT.
     pub ack_delay: Option<Time>,
-    /// Time for which a flow counts in N after its last packet; by default the larger of [`DEFAULT_ACTIVE_RTTS`] base RTTs and
-    /// [`DEFAULT_ACTIVE_FRAMES`] frame times.
+    /// Time for which a flow counts as active after its last packet. Default: the larger of [`DEFAULT_ACTIVE_RTTS`]
+    /// base RTTs and [`DEFAULT_ACTIVE_FRAMES`] frame times.
     pub active_window: Option<Time>,
     /// Flows a receiver keeps at once. Room for a new one makes the oldest one that was not heard again a base RTT after its
     /// first packet, or else the longest idle one.
     pub max_inbound: u32,
-    /// Ended messages a receiver remembers, to answer what is retransmitted of them.
+    /// Number of completed messages that a receiver remembers in order to acknowledge retransmissions of them. The
+    /// oldest is forgotten first.
     pub tombstones: u32,
-    /// Control frames that may wait.
+    /// Length of the queue of control frames.
     pub control_queue: u32,
 }
 
@@ -327,13 +333,13 @@ impl Default for TransportConfig {
     }
 }
 
-/// The transport's numbers once the defaults are filled in.
+/// The configuration of the transport with the defaults filled in.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ResolvedTransport {
     pub payload: u32,
     pub recovery: LossRecovery,
-    /// The shortest retransmission timeout, and the one before any round-trip time is known. Go-back-N takes no samples, so
-    /// that both are its timeout.
+    /// Minimum retransmission timeout, and the timeout before the first RTT sample. Equal with go-back-N, which takes
+    /// no samples.
     pub min_rto: Time,
     pub initial_rto: Time,
     pub user_timeout: Time,
@@ -342,68 +348,62 @@ pub(crate) struct ResolvedTransport {
     pub active_window: Time,
 }
 
-/// A reason why a host cannot be created.
+/// The reason why a configuration is invalid.
+#[allow(missing_docs)] // the fields are named in the message
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ConfigError {
-    /// mtu is too small.
+    /// The MTU leaves no room for payload.
     #[error(
-        "mtu: {mtu} leaves no room for payload behind the headers and the telemetry reserve, use at least 131B"
+        "mtu: {mtu} is too small; it leaves no payload after 66B of headers and the room reserved for telemetry records"
     )]
-    MtuTooSmall {
-        /// As given.
-        mtu: Bytes,
-    },
-    /// mtu is too large.
-    #[error("mtu: {mtu} does not fit IPv4's 16 bit length, use at most 65549B")]
-    MtuTooLarge {
-        /// As given.
-        mtu: Bytes,
-    },
-    /// The NIC has no rate.
-    #[error("nic_rate: a NIC of rate zero sends nothing, give it a rate like 100Gbps")]
+    MtuTooSmall { mtu: Bytes },
+    /// The MTU exceeds the maximum IPv4 packet.
+    #[error("mtu: {mtu} exceeds the maximum of 65549B (IPv4 total length)")]
+    MtuTooLarge { mtu: Bytes },
+    /// The NIC rate is zero.
+    #[error("nic_rate: must be greater than zero, for example 100Gbps")]
     ZeroNicRate,
     /// The base RTT is zero.
-    #[error("base_rtt: zero gives no window, use a little more than the fabric's largest round trip")]
+    #[error(
+        "base_rtt: must be greater than zero; use slightly more than the largest round-trip time of the fabric"
+    )]
     ZeroBaseRtt,
-    /// The receiver would never acknowledge.
-    #[error("ack_every: 0 never acknowledges, use 1 for every packet")]
+    /// `ack_every` is zero.
+    #[error("ack_every: must be at least 1 (1 acknowledges every packet)")]
     ZeroAckEvery,
-    /// No such class.
-    #[error("class {class} does not exist, priority classes are 0 to 7")]
-    InvalidClass {
-        /// As given.
-        class: u8,
-    },
-    /// A timer of zero.
-    #[error("{what}: a timer of zero would never end, omit it for the default")]
+    /// A priority class is out of range.
+    #[error("invalid priority class {class}: expected 0 to 7")]
+    InvalidClass { class: u8 },
+    /// A timer is zero.
+    #[error("{what}: must be greater than zero; omit it to use the default")]
     ZeroTimer {
-        /// The parameter.
+        /// Key of the timer.
         what: &'static str,
     },
-    /// No room for any flow.
-    #[error("max_inbound: 0 refuses every message, use at least 1")]
+    /// `max_inbound` is zero.
+    #[error("max_inbound: must be at least 1")]
     ZeroMaxInbound,
-    /// The switches' program lacks something.
-    #[error("{scheme} needs {missing}, which the program of the switches does not have")]
+    /// The switch program does not meet the scheme's needs.
+    #[error("{scheme} requires {missing}, which the switch program does not provide")]
     UnsupportedBySwitches {
         /// The scheme.
         scheme: &'static str,
-        /// The abilities or records that the program lacks.
+        /// The capabilities or records that the switch program lacks.
         missing: UnmetNeed,
     },
-    /// Several subflows need selective retransmission.
+    /// The scheme has several subflows, and loss recovery is go-back-N.
     #[error(
-        "{scheme} has several subflows, which go-back-n does not support: use recovery: selective, or one subflow"
+        "{scheme} uses several subflows, which go-back-n does not support; set recovery: selective or subflows: 1"
     )]
     SubflowsNeedSelective {
         /// The scheme.
         scheme: &'static str,
     },
-    /// Policies cannot spread like this.
+    /// The Trickle parameters of policies are invalid.
     #[error("policy: {0}")]
     Trickle(#[from] TrickleError),
-    /// Telemetry needs go-back-N.
-    #[error("{scheme} needs the ACKs of go-back-n, which recovery: selective does not send")]
+    /// The scheme needs telemetry, grants or another switch program than `ecn`, and loss recovery is selective.
+    #[error("{scheme} requires recovery: go-back-n, because selective ACKs carry no telemetry or grants")]
     NeedsGoBackN {
         /// The scheme.
         scheme: &'static str,

@@ -1,30 +1,30 @@
-//! Telemetry records that a P4 program defines by itself, and how a scheme reads their fields.
+//! Telemetry records in a format defined by the P4 program, and access to their fields.
 //!
-//! Weir's records have the 64 bits of the papers ([`IntRecord`](crate::wire::IntRecord)). A program may write others: a
-//! header type of 4 to 64 bytes, which it shows in its P4Info as `@controller_header("weir_record")`. Switches put
-//! records in front of each other and count them in the Weir header, receivers return them, and a scheme that names
-//! the fields in [`Needs::own_record`](crate::scheme::Needs::own_record) reads them from
+//! Weir's records have the 64 bits of the papers ([`IntRecord`](crate::wire::IntRecord)). A program may define
+//! another format: a header type of 4 to 64 bytes, declared in its P4Info by `@controller_header("weir_record")`.
+//! Switches add records at the front and count them in the Weir header, receivers return them, and a scheme that
+//! names the fields in [`Needs::custom_record_fields`](crate::scheme::Needs::custom_record_fields) reads them from
 //! [`Telemetry::records`](crate::telemetry::Telemetry::records).
 
 use crate::wire::RecordFormat;
 use thiserror::Error;
 
-/// Name in P4Info of the header type that a program's own records have.
+/// Name in P4Info of the header type of custom records.
 pub const RECORD_HEADER: &str = "weir_record";
-/// Fields of a record that a scheme can read, at most.
+/// Maximum number of fields that a scheme may read.
 pub const MAX_FIELDS: usize = 8;
 
 /// A field of a record: an unsigned integer of at most 64 bits, big-endian.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordField {
-    /// Bits in front of it.
+    /// Bits of the record before the field.
     offset: u16,
-    /// Bits that it has.
+    /// Length of the field in bits.
     width: u8,
 }
 
 impl RecordField {
-    /// Returns the field's value in a record; 0 of a record that is too short.
+    /// Returns the value of the field in `record`; 0 if the record is too short.
     pub fn read(self, record: &[u8]) -> u64 {
         let (first, end) = (usize::from(self.offset), usize::from(self.offset) + usize::from(self.width));
         let Some(bytes) = record.get(first / 8..end.div_ceil(8)) else { return 0 };
@@ -34,50 +34,51 @@ impl RecordField {
     }
 }
 
-/// The fields that a scheme reads, in the order in which it names them.
+/// The fields that a scheme reads, in the order in which the scheme names them.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordFields([RecordField; MAX_FIELDS]);
 
 impl RecordFields {
-    /// Returns a field by its place in [`Needs::own_record`](crate::scheme::Needs::own_record); for a place behind the
-    /// last one a field that is always 0.
+    /// Returns the field at index `place` of
+    /// [`Needs::custom_record_fields`](crate::scheme::Needs::custom_record_fields); for an index out of range, a
+    /// field that is always 0.
     pub fn get(&self, place: usize) -> RecordField {
         self.0.get(place).copied().unwrap_or_default()
     }
 }
 
-/// The layout of a program's own records: names and widths of the fields, as its P4Info lists them.
+/// The layout of custom records: names and widths of the fields, from the P4Info.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct RecordLayout {
     fields: Vec<(String, RecordField)>,
     format: RecordFormat,
 }
 
-/// A reason why a header type cannot be a telemetry record.
+/// The reason why a header type cannot be a telemetry record.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RecordError {
-    /// Its length does not suit.
-    #[error("{RECORD_HEADER} has {bits} bits; a telemetry record has 4 to 64 bytes, in units of 4")]
+    /// The length of the header is not supported.
+    #[error("{RECORD_HEADER} has {bits} bits; expected a multiple of 32 from 32 to 512")]
     Length {
-        /// Bits of all its fields.
+        /// Sum of the widths of all fields, in bits.
         bits: u32,
     },
-    /// A field is too wide.
-    #[error("the field \"{name}\" of {RECORD_HEADER} has {width} bits; fields have 1 to 64")]
+    /// The width of a field is not supported.
+    #[error("the field \"{name}\" of {RECORD_HEADER} has {width} bits; expected 1 to 64")]
     Width {
-        /// Its name.
+        /// Name of the field.
         name: String,
-        /// Its bits.
+        /// Width of the field in bits.
         width: u32,
     },
 }
 
 impl RecordLayout {
-    /// Returns the layout of a header with these fields, first to last, each with its width in bits.
+    /// Creates the layout of a header with these fields, in order, each with its width in bits.
     ///
     /// # Errors
     ///
-    /// If the record has other than 4, 8, ... 64 bytes, or a field other than 1 to 64 bits.
+    /// The record has no length of 4, 8, ... 64 bytes, or a field has no width of 1 to 64 bits.
     pub fn new<'a>(fields: impl IntoIterator<Item = (&'a str, u32)>) -> Result<RecordLayout, RecordError> {
         let (mut bits, mut placed) = (0u32, Vec::new());
         for (name, width) in fields {
@@ -95,22 +96,22 @@ impl RecordLayout {
         Ok(RecordLayout { fields: placed, format })
     }
 
-    /// Returns the format that packets with such records state.
+    /// Returns the format that packets with such records carry in their header.
     pub fn format(&self) -> RecordFormat {
         self.format
     }
 
-    /// Returns the names of the fields, first to last.
+    /// Returns the names of the fields, in order.
     pub fn names(&self) -> impl Iterator<Item = &str> {
         self.fields.iter().map(|(name, _)| name.as_str())
     }
 
-    /// Returns the field of this name.
+    /// Returns the field with this name.
     pub fn field(&self, name: &str) -> Option<RecordField> {
         self.fields.iter().find(|(it, _)| it == name).map(|&(_, field)| field)
     }
 
-    /// Returns the named fields, of those that exist.
+    /// Returns the named fields, in the order of `names`. An unknown name yields a field that is always 0.
     pub(crate) fn fields(&self, names: &[&str]) -> RecordFields {
         let mut fields = RecordFields::default();
         for (place, name) in fields.0.iter_mut().zip(names) {

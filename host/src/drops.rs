@@ -1,15 +1,15 @@
-//! The reasons for which a host drops frames.
+//! The reasons for which a host drops received frames, and their names in reports.
 
 macro_rules! drop_reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// A reason why a host threw a frame away.
+        /// The reason why a host dropped a frame.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DropReason {
             $($(#[doc = $doc])+ $variant,)+
         }
 
         impl DropReason {
-            /// All reasons, in the order of the report.
+            /// All reasons, in the order of reports.
             pub const ALL: &[DropReason] = &[$(DropReason::$variant),+];
 
             /// Returns the name of the reason in reports and `summary.json`.
@@ -23,60 +23,60 @@ macro_rules! drop_reasons {
 }
 
 drop_reasons! {
-    /// Shorter than its headers.
+    /// The frame is shorter than its headers.
     Truncated = "truncated",
-    /// Not IPv4 in Ethernet.
+    /// The frame is not Ethernet with IPv4.
     NotIpv4 = "not_ipv4",
-    /// IPv4 with options, or with a header length that cannot be.
+    /// The IPv4 header has options or an invalid header length.
     BadIpHeader = "ip_header",
     /// The IPv4 checksum is wrong.
     BadIpChecksum = "ip_checksum",
-    /// A fragment.
+    /// The packet is an IPv4 fragment.
     Fragment = "fragment",
-    /// Lengths of frame, IPv4 and UDP do not fit each other.
+    /// The lengths of frame, IPv4, UDP or announcement contradict each other.
     LengthMismatch = "length_mismatch",
-    /// Another host's address.
+    /// The destination address is not this host's.
     NotForUs = "not_for_us",
-    /// Not UDP on Weir's port.
+    /// The packet is not UDP to Weir's port.
     NotWeir = "not_weir",
-    /// A Weir version we do not speak.
+    /// The Weir header has an unsupported version.
     BadVersion = "bad_version",
-    /// A kind that does not exist.
+    /// The packet kind is undefined.
     BadKind = "bad_kind",
-    /// A kind hosts of this scheme do not take.
+    /// The packet kind is not used with the host's scheme or transport.
     UnexpectedKind = "unexpected_kind",
-    /// More than eight telemetry records.
+    /// The packet claims more than eight telemetry records.
     TooManyHops = "too_many_hops",
-    /// Telemetry records and length do not fit each other.
+    /// The length of the telemetry records does not match their number and format.
     RecordsLengthMismatch = "hops_length",
-    /// DATA without payload.
+    /// DATA has no payload.
     EmptyData = "empty_data",
-    /// Feedback for a flow we do not have (any more).
+    /// The feedback is for a flow that does not exist or has finished.
     UnknownFlow = "unknown_flow",
-    /// Feedback from a host that is not the flow's peer.
+    /// The feedback does not come from the flow's peer, or its UDP port or subflow is wrong.
     WrongPeer = "wrong_peer",
-    /// Feedback that acknowledges what was never sent.
+    /// The feedback acknowledges bytes that were never sent.
     AckBeyondSent = "ack_beyond_sent",
-    /// DATA beyond the message's end.
+    /// DATA lies beyond the end of the message, or contradicts its known size.
     BeyondEnd = "beyond_end",
-    /// DATA behind a gap, and too many gaps are open already.
+    /// DATA would open another gap, and the limit of ranges behind gaps is reached.
     ReorderFull = "reorder_full",
-    /// No room for another inbound flow.
+    /// The table of inbound messages is full of active ones.
     ReceiverFull = "receiver_full",
-    /// A control frame for which the queue had no room.
+    /// The queue of control frames was full; its oldest frame was dropped.
     ControlQueueFull = "control_queue_full",
-    /// A POLICY packet to this host alone.
+    /// A POLICY packet is not addressed to the policy group, by its IPv4 or by its Ethernet destination.
     PolicyUnicast = "policy_unicast",
-    /// A POLICY packet that has not the form of any.
+    /// A POLICY packet is malformed.
     PolicyMalformed = "policy_malformed",
-    /// A POLICY packet that is not signed with our key by the host that it names as its source.
+    /// A POLICY packet has an invalid signature: another key, or another source address than the signed one.
     PolicyForged = "policy_forged",
-    /// A POLICY packet no later than another of its sender.
+    /// A POLICY packet has a timestamp that is not later than the last one from the same sender.
     PolicyReplayed = "policy_replayed",
-    /// A POLICY packet whose stamp is more than an hour ahead of our clock.
+    /// A POLICY packet has a timestamp more than an hour ahead of this host's clock.
     PolicyFromFuture = "policy_ahead",
-    /// A POLICY packet with our own address.
+    /// A POLICY packet has this host's own source address.
     PolicyLoopback = "policy_echo",
-    /// A POLICY packet from more senders than are kept account of.
+    /// A POLICY packet comes from a new sender, and the replay table is full.
     PolicySenderTableFull = "policy_senders",
 }

@@ -1,4 +1,4 @@
-//! The types at the host's boundary: flows in, events and frames out.
+//! The types of the host's interface: flows, events, and frames to send.
 
 use crate::policy::{PolicyId, PolicyRefusal};
 use crate::slab::Key;
@@ -6,101 +6,104 @@ use crate::wire::MacAddr;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A flow of this host, until it is finished. Never given out twice.
+/// Identifies a flow of this host. Ids are not reused; the id of a finished flow finds nothing.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct FlowId(pub(crate) Key);
 
 /// A message to send.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowSpec {
-    /// The receiver's address.
+    /// Address of the receiver.
     pub peer: Ipv4Addr,
-    /// Destination MAC of its DATA.
+    /// Destination MAC address of DATA: the peer's, or the gateway's on a routed path.
     pub next_hop_mac: MacAddr,
-    /// The UDP port that spreads flows over paths; of a message with subflows that of the first, from which
+    /// UDP source port, by which switches spread flows over paths; the port of the first subflow, from which those of
     /// the others follow ([`subflow_port`]).
     pub entropy_port: u16,
-    /// Bytes to send; `Open`: until [`Host::stop`](crate::Host::stop).
+    /// Bytes to send; `None` to send until [`Host::stop`](crate::Host::stop).
     pub size: Option<Bytes>,
-    /// Its id, unique among this host's messages.
+    /// Message id, unique among this host's messages.
     pub message: u32,
 }
 
-/// First of the dynamic ports (RFC 6335), and their number: a power of two.
+/// First dynamic port (RFC 6335), and the number of dynamic ports: a power of two.
 const FIRST_DYNAMIC_PORT: u16 = 49_152;
 const DYNAMIC_PORT_COUNT: u16 = 16_384;
-/// Distance of the ports of consecutive subflows: [`DYNAMIC_PORT_COUNT`] times the golden ratio, odd, so that sixteen of them are
-/// different and far apart. A CRC maps neighbouring ports to few values.
+/// Distance between the ports of consecutive subflows: [`DYNAMIC_PORT_COUNT`] times the golden ratio, rounded to an
+/// odd number, so that sixteen ports are distinct and far apart. CRC hashes in switches map neighbouring ports to few
+/// values.
 const SUBFLOW_PORT_STRIDE: u16 = 10_125;
 
-/// Returns the UDP port of a subflow of a message whose first subflow has the port `first`.
+/// Returns the UDP port of subflow `subflow` of a message whose first subflow has the port `first`.
 pub fn subflow_port(first: u16, subflow: u8) -> u16 {
     if subflow == 0 {
+        // The caller chose this port, possibly outside the dynamic range.
         return first;
     }
     let place = first.wrapping_add(u16::from(subflow).wrapping_mul(SUBFLOW_PORT_STRIDE)) % DYNAMIC_PORT_COUNT;
     FIRST_DYNAMIC_PORT + place
 }
 
-/// A reason why a message cannot be sent.
+/// The reason why a message cannot be opened.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum OpenError {
-    /// The id is taken.
-    #[error("message {message} is still being sent, message ids are unique per source host")]
+    /// The id is in use by a message of this host.
+    #[error("message id {message} is in use; ids must be unique per source host")]
     MessageInUse {
-        /// As given.
+        /// The message id.
         message: u32,
     },
-    /// Nothing to send.
-    #[error("message {message} is empty, a message has at least one byte")]
+    /// The size is 0.
+    #[error("message {message} is empty; a message must have at least one byte")]
     Empty {
-        /// As given.
+        /// The message id.
         message: u32,
     },
-    /// The list of senders does not fit.
-    #[error("message {message} cannot announce {count} senders: at most {max} fit its packets")]
+    /// The announced senders do not fit the message's packets.
+    #[error("message {message} cannot announce {count} senders; its packets have room for {max}")]
     TooManyAnnounced {
-        /// As given.
+        /// The message id.
         message: u32,
-        /// Number of senders given.
+        /// Number of senders to announce.
         count: usize,
         /// Number of senders that fit.
         max: u64,
     },
 }
 
-/// The senders of an incast, which each of its messages announces to their receiver (Dart's look-ahead).
+/// The senders of an incast, which each of its messages announces to the common receiver (Dart's look-ahead).
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Announcement {
-    /// The incast's number, by which the receiver knows that lists are of the same incast: none adds a sender again that
-    /// another has named. 0: the list is of no numbered incast and counts by itself.
+    /// Number of the incast. A receiver counts a sender once per incast, however many of the incast's messages
+    /// announce it. 0: no number; the list counts by itself.
     ///
-    /// The incasts of a tenant to one receiver need numbers that differ within `soft_state`, 2 s.
+    /// Incasts of one tenant to one receiver need different numbers if they occur within `soft_state` (2 s) of each
+    /// other.
     pub incast: u32,
-    /// All senders. Receivers identify them by the low 16 bits of their addresses; the other bits are those of the
-    /// message's own sender.
+    /// All senders of the incast. Receivers identify them by the low 16 bits of their addresses; the other bits are
+    /// those of the message's own sender.
     pub senders: Vec<Ipv4Addr>,
 }
 
-/// Something the driver may want to know.
+/// An event that the host reports to the driver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum HostEvent {
-    /// The last byte of a flow was acknowledged; its state is gone. The flow completion time is
-    /// `end - start`.
+    /// The last byte of a flow was acknowledged, and the flow's state was removed. The flow completion time is `end -
+    /// start`.
     FlowFinished {
-        /// The flow that has finished.
+        /// Id of the finished flow.
         flow: FlowId,
-        /// Its message id.
+        /// Message id.
         message: u32,
-        /// The receiver's address.
+        /// Address of the receiver.
         peer: Ipv4Addr,
-        /// Time at which it was opened.
+        /// Time at which the flow was opened.
         start: Time,
-        /// Time of the last ACK.
+        /// Time at which the last ACK arrived.
         end: Time,
         /// Payload bytes.
         bytes: Bytes,
-        /// Packets sent more than once.
+        /// Number of packets sent again.
         retransmits: u64,
     },
     /// A flow was given up; its state is gone.
@@ -120,16 +123,16 @@ pub enum HostEvent {
     },
     /// The last byte of a peer's message arrived.
     MessageReceived {
-        /// The sender's address.
+        /// Address of the sender.
         peer: Ipv4Addr,
-        /// Its message id.
+        /// Message id.
         message: u32,
         /// Payload bytes.
         bytes: Bytes,
-        /// Time at which the last byte came.
+        /// Time at which the last byte arrived.
         at: Time,
     },
-    /// Something about policies.
+    /// A change of the host's policy state.
     Policy(PolicyEvent),
 }
 
@@ -152,24 +155,24 @@ pub enum FlowError {
 pub enum PolicyEvent {
     /// The host received a newer policy and holds it now.
     Received {
-        /// The policy.
+        /// Id of the policy.
         id: PolicyId,
         /// The host that sent it, which need not be the one where it was set.
         from: Ipv4Addr,
     },
-    /// The host runs the policy, on all its flows.
+    /// The host applied the policy to all its flows.
     Activated {
-        /// The policy.
+        /// Id of the policy.
         id: PolicyId,
     },
     /// The host holds the policy and forwards it, but continues with the configuration that it ran before.
     Refused {
-        /// The policy.
+        /// Id of the policy.
         id: PolicyId,
-        /// The reason.
+        /// Why the host does not run the policy.
         reason: PolicyRefusal,
     },
-    /// A policy that was set at this host was superseded by a concurrent one, not derived from it.
+    /// A policy set at this host was superseded by a concurrent one that does not derive from it.
     Superseded {
         /// The policy that was set at this host.
         ours: PolicyId,
@@ -178,97 +181,99 @@ pub enum PolicyEvent {
     },
     /// The lifetime of the policy has ended: the host returns to its own configuration.
     Expired {
-        /// The policy.
+        /// Id of the policy.
         id: PolicyId,
     },
 }
 
-/// The answer to a NIC that asks for a frame.
+/// The result of [`Host::transmit`](crate::Host::transmit).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Transmit {
-    /// A frame: the head was written, the payload is only counted.
+    /// A frame to send. Its headers were written; its payload consists of zeros and is only counted.
     Frame {
-        /// Bytes written to the head.
+        /// Number of bytes written.
         head_len: usize,
-        /// Payload bytes behind it; they are zeros.
+        /// Number of zero bytes that follow.
         payload: u32,
-        /// Its priority class.
+        /// Priority class, 0 to 7.
         class: u8,
-        /// The flow, if it is DATA.
+        /// The flow of a DATA packet or probe; `None` for control frames.
         flow: Option<FlowId>,
     },
-    /// A POLICY packet, whose payload matters: nothing was written, the frame is whole in
+    /// A POLICY packet. Nothing was written: the complete frame, whose payload matters, is in
     /// [`Host::policy_frame`](crate::Host::policy_frame) until the next call.
     Policy {
-        /// Its priority class.
+        /// Priority class, 0 to 7.
         class: u8,
     },
-    /// Nothing may leave now: ask again at the next wakeup, after a frame came, or after a resume.
+    /// Nothing may be sent now. Call again after the next wakeup, a received frame, a new flow, or the resume of a
+    /// class.
     Nothing,
 }
 
-/// A flow as it is now.
+/// The state of a flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowInfo {
-    /// Its message id.
+    /// Message id.
     pub message: u32,
-    /// The receiver's address.
+    /// Address of the receiver.
     pub peer: Ipv4Addr,
-    /// Time at which it was opened.
+    /// Time at which the flow was opened.
     pub start: Time,
-    /// Bytes to send; `Open` until the flow is stopped.
+    /// Bytes to send; `None` while unbounded.
     pub size: Option<Bytes>,
-    /// Pacing rate.
+    /// Pacing rate; the largest of the subflows.
     pub rate: Bandwidth,
-    /// Window in payload bytes.
+    /// Window in payload bytes, summed over the active subflows.
     pub window: Bytes,
-    /// Payload bytes sent and not acknowledged.
+    /// Payload bytes in flight, summed over the subflows. With selective retransmission, bytes behind duplicate ACKs
+    /// are not counted.
     pub inflight: Bytes,
     /// Payload bytes acknowledged.
     pub acked: Bytes,
-    /// Payload bytes sent, each counted once.
+    /// Payload bytes sent at least once.
     pub sent: Bytes,
-    /// Packets sent more than once.
+    /// Number of packets sent again.
     pub retransmits: u64,
-    /// The newest round-trip time.
+    /// The last RTT sample of the first subflow; `None` before the first sample.
     pub rtt: Option<Time>,
-    /// XOR of the switch ids on the path of the newest ACK.
+    /// XOR of the switch ids on the path of the newest ACK of the first subflow.
     pub ack_path: u16,
-    /// XOR of the switch ids on the path of the DATA packet it acknowledged, unless the scheme uses the
-    /// field that echoes it.
+    /// XOR of the switch ids on the path of the DATA packet which that ACK acknowledged; `None` if the scheme uses
+    /// the field that echoes it.
     pub data_path: Option<u16>,
     /// The next retransmission timeout, before which the flow cannot fail; `Open` if no answer is expected.
     pub timeout: Option<Time>,
 }
 
-/// A message that is arriving, as it is now.
+/// The state of an incoming message.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct InboundInfo {
-    /// Payload bytes received in order.
+    /// Length of the contiguous prefix that was received, in bytes.
     pub received: Bytes,
-    /// Time at which its last packet came.
+    /// Time at which the last packet arrived.
     pub last_seen: Time,
-    /// XOR of the switch ids on the path of its last DATA packet.
+    /// XOR of the switch ids on the path of the last DATA packet.
     pub path_id: u16,
 }
 
-/// A subflow of a message as it is now.
+/// The state of a subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SubflowInfo {
-    /// Its UDP port.
+    /// UDP source port.
     pub entropy_port: u16,
-    /// True if it may send data that was not sent before.
+    /// True if the subflow may send new data.
     pub active: bool,
     /// Window in payload bytes.
     pub window: Bytes,
-    /// Payload bytes in the network, as far as ACKs tell.
+    /// Payload bytes in flight as inferred from ACKs.
     pub inflight: Bytes,
     /// Payload bytes acknowledged.
     pub acked: Bytes,
-    /// Packets sent more than once.
+    /// Number of packets sent again.
     pub retransmits: u64,
-    /// The newest round-trip time.
+    /// The last RTT sample; `None` before the first.
     pub rtt: Option<Time>,
-    /// XOR of the switch ids on the path of the DATA packet that was acknowledged last.
+    /// XOR of the switch ids on the path of the DATA packet acknowledged last; `None` if it is not echoed.
     pub data_path: Option<u16>,
 }

@@ -1,19 +1,20 @@
-//! A host of the fabric: wire formats, message transport and congestion control, sans-IO.
+//! A host of a datacenter fabric, sans-IO: wire formats, message transport and congestion control.
 //!
 //! The layers, from the bottom, and what each does *not* do:
 //!
-//! - [`wire`]: frames as checked views and values. Knows no flow.
-//! - [`telemetry`]: the records of switches, in data-path order and plain units. Knows no scheme.
-//! - [`Host`]: one per NIC. Messages, repeating what was lost, subflows, window and pacing, ACKs and NACKs, N. It decides
-//!   no rate.
-//! - [`scheme`]: the interface of congestion control schemes; [`schemes`]: Weir's own. They receive events and return
-//!   decisions; they handle no frame and no timer.
+//! - [`wire`]: frames as checked views and values. It has no notion of flows.
+//! - [`telemetry`]: the records of switches, in data-path order and in plain units. It has no notion of schemes.
+//! - [`Host`]: one per NIC: messages, subflows, loss recovery, window and pacing, ACKs and NACKs, count of active
+//!   flows. It sets no rate.
+//! - [`scheme`]: the interface of congestion control schemes; [`schemes`]: the built-in ones. They receive events and
+//!   return decisions; they handle no frames and own no timers.
 //!
 //! The crate `weir-agent` drives a host on a raw socket and a real clock.
 //!
-//! Nothing here reads a clock, opens a socket, logs or draws random numbers: time and frames come in as arguments, frames
-//! and events are asked for. The contract is on [`Host`].
+//! The crate reads no clock, opens no socket, writes no log and uses no global random generator: times, seeds and
+//! frames are arguments, and the caller polls for frames and events. The contract is documented at [`Host`].
 
+#![warn(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod capabilities;

@@ -1,92 +1,94 @@
-//! The computations that every port of a switch performs for a scheme, beside telemetry and marks. A scheme states them
-//! as part of its needs, and the controller translates them into table entries, in the integers of the P4 program.
+//! The algorithms that switches run for each port on behalf of a scheme, apart from telemetry and ECN marks. They are
+//! part of a scheme's needs; the controller translates them into table entries in the integer units of the P4
+//! program. Nothing is computed here.
 
 use weir_units::{Bandwidth, Bytes, Time};
 
 /// The unit of a rate in the grant field of ACKs and of RATE packets, in bit/s.
 pub const GRANT_UNIT_BPS: u64 = 1_000;
-/// The grant of an ACK that a receiver sends out for switches to lower: no limit.
+/// The grant field of an ACK as its receiver sends it: no limit. Switches lower it.
 pub const UNLIMITED_GRANT: u32 = u32::MAX;
 
-/// The computation of a port. Rates and queues are relative to the port's own rate.
+/// The algorithm of a port, with parameters relative to the port's rate.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum PortAlgorithm {
-    /// FNCC's All_INT_Table, refreshed this often (`p4src/controls/all_int_table.p4`).
+    /// FNCC's All_INT_Table, refreshed at this interval (`p4src/controls/all_int_table.p4`).
     IntRefresh(Time),
     /// RoCC's PI controller of the queue (`p4src/controls/rocc_rate.p4`).
     Rocc(RoccParams),
     /// RCP's fair rate (`p4src/controls/rcp_rate.p4`).
     Rcp(RcpParams),
-    /// ExpressPass' limit of credits (`p4src/controls/credit_shaper.p4`). Senders of such a scheme send one packet per
-    /// credit, and ask for credits first.
+    /// ExpressPass: rate limit of credits (`p4src/controls/credit_shaper.p4`). Senders of such a scheme request
+    /// credits first and send one packet per credit.
     Credits(CreditLimit),
-    /// The queue from which a port is congested, for records upon congestion (`p4src/controls/record_condition.p4`).
+    /// The threshold for telemetry records on congestion (`p4src/controls/record_condition.p4`).
     Congestion(CongestionThreshold),
 }
 
-/// The queue from which a port is congested.
+/// The queue length from which a port counts as congested.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CongestionThreshold {
-    /// Bytes that wait at a port of rate `per`, in proportion at other rates.
+    /// Queue length in bytes at a port of rate `per`; scaled in proportion for other rates.
     pub queue: Bytes,
-    /// The rate that `queue` is for.
+    /// The port rate to which `queue` applies.
     pub per: Bandwidth,
 }
 
-/// Bytes of a credit: a frame's headers.
+/// Frame length of a credit in bytes: the headers.
 pub const CREDIT_BYTES: u64 = 66;
 
-/// Of the credits that come to a port those beyond a rate are dropped.
+/// A port forwards credits up to a rate and drops the excess.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct CreditLimit {
-    /// The credits' part of the port's rate.
+    /// Share of the port's rate that credits may use, in bytes of credits.
     pub share: f64,
-    /// Number of credits that may pass at once.
+    /// Number of credits that may pass in a burst.
     pub burst: u32,
 }
 
-/// RoCC's controller. The paper's units of rate and queue are a ten thousandth of the port's rate, and 3/2500 of what
-/// the port sends in a period (600 B at 100 Gbit/s): so the gains fit any port.
+/// Parameters of RoCC's PI controller. Rates are relative to the port's rate and queue lengths to the bytes that the
+/// port sends in a period, so that the gains fit ports of any rate. The paper's units are 1/10,000 of the port's
+/// rate, and 600 B at 100 Gbit/s, which is 3/2,500 of the bytes of a period.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RoccParams {
-    /// T: how often the rate is computed.
+    /// T: interval between two computations of the rate.
     pub period: Time,
-    /// Q_ref over what the port sends in a period.
+    /// Q_ref, over the bytes that the port sends in a period.
     pub q_ref: f64,
-    /// Q_mid, likewise.
+    /// Q_mid, in the same unit.
     pub q_mid: f64,
-    /// Q_max, likewise.
+    /// Q_max, in the same unit.
     pub q_max: f64,
-    /// Gain of the queue's distance from Q_ref, in units of rate per unit of queue.
+    /// Gain of the difference between queue length and Q_ref, in units of rate per unit of queue.
     pub alpha: f64,
-    /// Gain of the queue's growth.
+    /// Gain of the queue's growth per period, in units of rate per unit of queue.
     pub beta: f64,
-    /// F_min over the port's rate.
+    /// F_min, over the port's rate.
     pub min_share: f64,
 }
 
 impl RoccParams {
-    /// A unit of rate, over the port's rate.
+    /// The paper's unit of rate, over the port's rate.
     pub const RATE_UNIT: f64 = 1e-4;
-    /// A unit of queue, over what the port sends in a period: 600 B of 500 KB.
+    /// The paper's unit of queue length, over the bytes that the port sends in a period: 600 B of 500 KB.
     pub const QUEUE_UNIT: f64 = 600.0 / 500_000.0;
-    /// Number of times that gains halve as the rate falls below each half of F_max.
+    /// Number of times that the gains are halved as the rate falls below F_max/2, F_max/4, and so on.
     pub const LEVELS: u32 = 5;
 }
 
-/// RCP with the round-trip time of the fabric.
+/// Parameters of RCP.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct RcpParams {
-    /// T: how often the rate is computed.
+    /// T: interval between two computations of the rate.
     pub period: Time,
-    /// d: the round-trip time.
+    /// d: the base round-trip time of the fabric.
     pub rtt: Time,
     /// Weight of the spare capacity.
     pub alpha: f64,
     /// Gain of the queue.
     pub beta: f64,
-    /// gamma: the share of the port's rate that is given out.
+    /// gamma: the share of the port's rate that is assigned to flows.
     pub target: f64,
-    /// The least rate over the port's rate.
+    /// Minimum rate, over the port's rate.
     pub floor: f64,
 }

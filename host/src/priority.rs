@@ -1,8 +1,8 @@
-//! The two queues in which packets wait for the NIC.
+//! The priorities in which a host's DATA waits for the NIC.
 
 use crate::wire::Flags;
 
-/// A queue for the NIC. The first is served first.
+/// Priority of a message; the first variant is served first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Priority {
     Express,
@@ -10,10 +10,10 @@ pub(crate) enum Priority {
 }
 
 impl Priority {
-    /// Both, in the order in which they are served.
+    /// Both priorities, in the order of service.
     pub const ALL: [Priority; 2] = [Priority::Express, Priority::Ordinary];
 
-    /// Returns the queue of packets that have these flags.
+    /// Returns the priority of packets with these flags.
     pub fn of(flags: Flags) -> Priority {
         if flags.has(Flags::EXPRESS) { Priority::Express } else { Priority::Ordinary }
     }

@@ -1,9 +1,11 @@
-//! First-in-first-out queues that every packet passes. `VecDeque`'s operations are calls; these are inlined.
+//! A FIFO queue for the per-packet paths: like `VecDeque`, but its operations are inlined, and an empty queue is
+//! small.
 
-/// A queue. Its memory grows with its contents and is kept. It is small: there are several for each port of a fabric.
+/// A FIFO queue. Its capacity grows as needed and is never released. The struct is kept small because a fabric has
+/// several rings per port.
 #[derive(Clone, Debug)]
 pub struct Ring<T> {
-    /// A power of two of places, or none.
+    /// The slots: a power of two of them, or none.
     places: Box<[Option<T>]>,
     head: u32,
     len: u32,
@@ -16,62 +18,63 @@ impl<T> Default for Ring<T> {
 }
 
 impl<T> Ring<T> {
-    /// Places that a queue has as soon as something is in it.
+    /// Capacity after the first insertion.
     const MIN_CAPACITY: usize = 4;
 
-    /// Returns an empty queue, which has no memory.
+    /// Creates an empty queue, which allocates no memory.
     pub fn new() -> Ring<T> {
         Ring::default()
     }
 
-    /// Returns whether nothing is in it.
+    /// Returns whether the queue is empty.
     #[inline]
     pub fn is_empty(&self) -> bool {
         self.len == 0
     }
 
-    /// Returns the number of items in it.
+    /// Returns the number of items.
     #[inline]
     pub fn len(&self) -> usize {
         self.len as usize
     }
 
-    /// Returns the number of items that it has memory for.
+    /// Returns the number of items that fit without growing.
     pub fn capacity(&self) -> usize {
         self.places.len()
     }
 
-    /// Returns the oldest item.
+    /// Returns the oldest item; `None` if the queue is empty.
     #[inline]
     pub fn front(&self) -> Option<&T> {
         self.places.get(self.head as usize)?.as_ref()
     }
 
-    /// Returns the place of the item behind `others` others, without looking at it: it may not be in the caches.
+    /// Returns the slot of the item at index `others` from the front, without reading it: used to prefetch an item
+    /// whose cache line may be cold.
     #[inline]
     pub fn slot_at(&self, others: usize) -> Option<&Option<T>> {
         self.places.get((self.head as usize + others) & self.places.len().wrapping_sub(1))
     }
 
-    /// Adds an item.
+    /// Appends an item.
     #[inline]
     pub fn push_back(&mut self, item: T) {
         if self.len as usize == self.places.len() {
             self.grow();
         }
         let place = (self.head + self.len) as usize & (self.places.len() - 1);
-        // There was nothing: it is forgotten rather than dropped, which would read it, and memory that is only written is not
-        // waited for.
+        // The slot is known to be `None`. Dropping the old value would read it first; `forget` makes the access a
+        // pure store, which does not stall on a cache miss.
         std::mem::forget(self.places[place].replace(item));
         self.len += 1;
     }
 
-    /// Takes the oldest item.
+    /// Removes and returns the oldest item.
     #[inline]
     pub fn pop_front(&mut self) -> Option<T> {
         let item = self.places.get_mut(self.head as usize)?.take()?;
         self.len -= 1;
-        // An empty queue begins at the front of its memory again, which the caches still have.
+        // An emptied queue starts again at the first slots, which are still in the cache.
         let mask = self.places.len() as u32 - 1;
         self.head = if self.len == 0 { 0 } else { (self.head + 1) & mask };
         Some(item)

@@ -1,4 +1,5 @@
-/// A place in a [`Slab`], of one occupant only.
+/// Identifies a value in a [`Slab`]. Stays invalid after the value is removed, because the generation of the slot
+/// changes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Key {
     pub slot: u32,
@@ -11,7 +12,7 @@ struct Slot<T> {
     value: Option<T>,
 }
 
-/// Values in reused slots; a key of an earlier occupant finds nothing.
+/// Values in slots that are reused. A key of an earlier value in a slot finds nothing.
 #[derive(Debug)]
 pub(super) struct Slab<T> {
     slots: Vec<Slot<T>>,
@@ -57,27 +58,26 @@ impl<T> Slab<T> {
         place.value.as_mut().filter(|_| place.generation == key.generation)
     }
 
-    /// Returns all occupants, by slot.
+    /// Returns all values, in the order of their slots.
     pub fn values_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.slots.iter_mut().filter_map(|slot| slot.value.as_mut())
     }
 
-    /// Returns all slots, taken or not.
+    /// Returns the range of all slots, including free ones.
     pub fn slots(&self) -> std::ops::Range<u32> {
         0..self.slots.len() as u32
     }
 
-    /// Returns the present content of `slot`.
+    /// Returns the value in `slot`, of whatever generation.
     pub fn get_slot(&self, slot: u32) -> Option<&T> {
         self.slots.get(slot as usize)?.value.as_ref()
     }
 
-    /// Returns the present content of `slot` for modification.
     pub fn get_slot_mut(&mut self, slot: u32) -> Option<&mut T> {
         self.slots.get_mut(slot as usize)?.value.as_mut()
     }
 
-    /// Returns the key of the present content of `slot`.
+    /// Returns the key of the value that is in `slot` now.
     pub fn key(&self, slot: u32) -> Key {
         Key { slot, generation: self.slots[slot as usize].generation }
     }

@@ -1,4 +1,4 @@
-//! Counters, every drop under its reason.
+//! Counters of a host. Every dropped frame is counted under its reason.
 
 pub use crate::drops::DropReason;
 use crate::telemetry::TelemetryCounters;
@@ -10,7 +10,7 @@ impl fmt::Display for DropReason {
     }
 }
 
-/// Drops by reason.
+/// Numbers of dropped frames by reason.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Drops([u64; DropReason::ALL.len()]);
 
@@ -18,15 +18,15 @@ impl Drops {
     pub(crate) fn count(&mut self, reason: DropReason) {
         self.0[reason as usize] += 1;
     }
-    /// Returns the number of drops for this reason.
+    /// Returns the number of frames dropped for `reason`.
     pub fn get(&self, reason: DropReason) -> u64 {
         self.0[reason as usize]
     }
-    /// Returns the number of all drops.
+    /// Returns the number of dropped frames.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
-    /// Reasons that occurred.
+    /// Returns the reasons that occurred, with their counts.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, u64)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|&(_, n)| n > 0)
     }
@@ -35,31 +35,32 @@ impl Drops {
 /// Counters of a host since its creation.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct HostStats {
-    /// Frames thrown away.
+    /// Dropped frames.
     pub drops: Drops,
-    /// Telemetry records left out.
+    /// Implausible telemetry.
     pub telemetry: TelemetryCounters,
-    /// DATA packets sent, repeated ones included.
+    /// DATA packets sent, including retransmissions.
     pub data_sent: u64,
-    /// Payload bytes sent, repeated ones included.
+    /// Payload bytes sent, including retransmissions.
     pub payload_sent: u64,
-    /// DATA packets sent more than once.
+    /// DATA packets sent again.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Losses that duplicate ACKs told of.
+    /// Losses detected by duplicate ACKs.
     pub fast_retransmits: u64,
-    /// Number of times that a message fell back from several subflows to fewer (AMP).
+    /// Number of times that a scheme suppressed subflows of a message (AMP).
     pub suppressions: u64,
-    /// DATA packets taken in order.
+    /// DATA packets received in order.
     pub data_received: u64,
-    /// Payload bytes taken in order.
+    /// Payload bytes received for the first time. With selective retransmission this includes bytes behind gaps; with
+    /// go-back-N these are discarded.
     pub payload_received: u64,
-    /// DATA packets that had been received before.
+    /// DATA packets whose bytes had all been received before.
     pub duplicates: u64,
-    /// DATA packets behind a gap.
+    /// DATA packets received behind a gap.
     pub out_of_order: u64,
-    /// DATA packets that arrived marked.
+    /// DATA packets received with an ECN mark (CE).
     pub marked: u64,
     /// ACKs sent.
     pub acks_sent: u64,
@@ -71,18 +72,19 @@ pub struct HostStats {
     pub probes_sent: u64,
     /// Replies to probes sent.
     pub probe_replies_sent: u64,
-    /// ACKs that were taken.
+    /// ACKs accepted.
     pub acks_received: u64,
-    /// NACKs that were taken.
+    /// NACKs accepted.
     pub nacks_received: u64,
-    /// Congestion notification packets that were taken.
+    /// Congestion notification packets accepted.
     pub cnps_received: u64,
-    /// Rates from switches that were taken.
+    /// RATE packets accepted from switches.
     pub rates_received: u64,
-    /// Replies to probes that were taken.
+    /// Replies to probes accepted, or credits stored.
     pub probe_replies_received: u64,
-    /// ACKs, NACKs and replies older than one already taken.
+    /// Feedback that is older than feedback already accepted, or duplicates it; unusable credits; credits of finished
+    /// messages.
     pub stale_feedback: u64,
-    /// Inbound flows forgotten to make room for newer ones.
+    /// Inbound messages evicted to make room for newer ones.
     pub inbound_evicted: u64,
 }

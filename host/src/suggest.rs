@@ -1,16 +1,17 @@
-//! Suggestions for names that do not exist.
+//! Spelling suggestions for unknown names.
 
-/// The largest distance of two names at which one may be a misspelling of the other (Damerau and Levenshtein).
+/// Largest Damerau-Levenshtein distance at which a name is suggested.
 const MAX_EDIT_DISTANCE: usize = 2;
 
-/// Returns `; did you mean "fncc"?` for the name [`closest_match`] to `word`, or nothing if there is none.
+/// Returns `; did you mean "fncc"?` with the name closest to `word`, or an empty string if no name is close.
 pub fn did_you_mean<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> String {
     closest_match(word, names).map_or_else(String::new, |name| format!("; did you mean \"{name}\"?"))
 }
 
-/// Returns the name that is most like `word`, `Open` if none is like it.
+/// Returns the name closest to `word`; `None` if no name is close.
 ///
-/// A name is like it if at most two letters, and less than half of them, were left out, added, changed or swapped.
+/// A name is close if its edit distance is at most 2 and less than half of its length. Among equally close names the
+/// alphabetically first is returned.
 pub fn closest_match<'a>(word: &str, names: impl IntoIterator<Item = &'a str>) -> Option<&'a str> {
     let distances = names.into_iter().map(|name| (strsim::damerau_levenshtein(word, name), name));
     let near = distances

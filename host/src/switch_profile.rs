@@ -1,41 +1,41 @@
-//! The abilities of the switches' program, compared with the needs of a scheme.
+//! Compares the capabilities of a switch program with the needs of a scheme.
 
 use crate::capabilities::Capabilities;
 use crate::custom_record::{RECORD_HEADER, RecordLayout};
 use crate::scheme::{Needs, TelemetrySource};
 use std::fmt;
 
-/// The abilities and telemetry records that the switches' program offers to schemes.
+/// The properties of a switch program on which schemes depend.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchProfile {
-    /// The abilities of the program.
+    /// Capabilities of the program.
     pub abilities: Capabilities,
-    /// The layout of its telemetry records; `Open`: they are Weir's.
+    /// Layout of its custom telemetry records; `None` if the records have one of Weir's formats.
     pub record: Option<RecordLayout>,
-    /// Ticks of the switch's clock in one unit of the records' timestamps: `@weir_telemetry("data, ticks_per_unit=8")`.
+    /// Clock ticks of the switch per unit of the records' timestamps: `@weir_telemetry("data, ticks_per_unit=8")`.
     pub ticks_per_unit: u32,
 }
 
-/// Something that a scheme needs and the switches' program lacks.
+/// A need of a scheme that a switch program does not meet.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum UnmetNeed {
-    /// It does not do this.
+    /// The program lacks these capabilities.
     Abilities(Capabilities),
-    /// Its telemetry records have no such field.
+    /// The program's custom records lack this field.
     Field(&'static str),
-    /// Its telemetry records are not Weir's.
+    /// The program has custom records, and the scheme reads Weir's.
     WeirRecords,
 }
 
 impl From<Capabilities> for SwitchProfile {
-    /// Returns the offer of a program with Weir's records and the switch's own ticks.
+    /// Returns the profile of a program with Weir's records and timestamps in ticks.
     fn from(abilities: Capabilities) -> SwitchProfile {
         SwitchProfile { abilities, record: None, ticks_per_unit: 1 }
     }
 }
 
 impl SwitchProfile {
-    /// Returns what of `needs` the program lacks; `Open` if a scheme with these needs works with it.
+    /// Returns the first of `needs` that the program does not meet; `None` if it meets all.
     pub fn unmet_need(&self, needs: &Needs) -> Option<UnmetNeed> {
         let missing = self.abilities.missing(needs.abilities());
         if missing != Capabilities::NONE {
@@ -51,17 +51,17 @@ impl SwitchProfile {
 }
 
 impl fmt::Display for UnmetNeed {
-    /// Writes what it is and the object of the program that declares it.
+    /// Writes a description of the need and the P4 object that would declare it.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self {
             UnmetNeed::Abilities(abilities) => abilities.fmt(f),
             UnmetNeed::Field(name) => write!(
                 f,
-                "the field \"{name}\" in telemetry records of the program's own (@controller_header(\"{RECORD_HEADER}\"))"
+                "the field \"{name}\" in custom telemetry records (@controller_header(\"{RECORD_HEADER}\"))"
             ),
             UnmetNeed::WeirRecords => write!(
                 f,
-                "Weir's telemetry records, and not the program's own (@controller_header(\"{RECORD_HEADER}\"))"
+                "Weir's telemetry records instead of custom ones (@controller_header(\"{RECORD_HEADER}\"))"
             ),
         }
     }

@@ -1,68 +1,70 @@
-//! The telemetry of one path, in data-path order and plain units.
+//! The telemetry of a path, in data-path order and in plain units.
 
 use crate::wire::{INT_RECORD_LEN, IntRecord, MAX_HOPS, QUEUE_FIELD_LEN, RecordFormat};
 use weir_units::{Bandwidth, Bytes};
 
-/// One hop of a path at the moment its record was written.
+/// The state of a port on the path at the time when its record was written.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Hop {
-    /// Rate of the port; zero if the switch did not know it.
+    /// Rate of the port; zero if the switch does not know it.
     pub rate: Bandwidth,
     /// Time of the record, in clock ticks modulo [`Hop::TIMESTAMP_MODULUS`].
     pub timestamp: u32,
-    /// Bytes the port had sent, modulo [`Hop::TX_BYTES_MODULUS`].
+    /// Bytes sent by the port, modulo [`Hop::TX_BYTES_MODULUS`].
     pub tx_bytes: u32,
-    /// Length of the port's queue, in the unit of [`Telemetry::format`]: bytes, or ticks that the packet waited.
+    /// Queue of the port, in the unit of [`Telemetry::format`]: length in bytes, or sojourn time of the packet in
+    /// ticks.
     pub queue: u32,
-    /// Ids of switch and port, if the record has them; else 0.
+    /// Switch id and port id, 16 bits each; 0 if the record has none.
     pub link: u32,
-    /// The packet's own queue, if the record tells of it and the port serves several by weight.
+    /// The packet's own queue; `None` if the record does not describe it, or if it is the only queue of the port.
     pub share: Option<QueueShare>,
 }
 
-/// A queue that a port serves by weight, beside others.
+/// A queue that shares its port with others by weight.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueShare {
-    /// The part of the port's rate that the queue has at least, in parts of [`QueueShare::FULL_SHARE`].
+    /// Guaranteed share of the port's rate, in units of 1/[`QueueShare::FULL_SHARE`].
     pub share: u16,
-    /// Bytes that the queue had sent, modulo [`Hop::TX_BYTES_MODULUS`].
+    /// Bytes sent from the queue, modulo [`Hop::TX_BYTES_MODULUS`].
     pub tx_bytes: u32,
 }
 
 impl QueueShare {
-    /// The whole rate of a port.
+    /// The denominator of [`share`](QueueShare::share): the full rate of the port.
     pub const FULL_SHARE: u16 = 1 << 12;
 
-    /// Reads a queue from the wire: 12 bits of share, 20 bits of units sent. `Open`: the whole port is the queue's.
+    /// Decodes 12 bits of share and 20 bits of the byte counter; `None` for a share of 0, which means that the port
+    /// has no other queue.
     fn read(word: u32) -> Option<QueueShare> {
         let (share, units) = ((word >> 20) as u16, word & 0xf_ffff);
         (share != 0).then(|| QueueShare { share, tx_bytes: units * IntRecord::TX_UNIT.get() as u32 })
     }
 
-    /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
+    /// Returns the bytes sent between `earlier` and `self`; correct across at most one wrap.
     pub const fn bytes_since(&self, earlier: &QueueShare) -> u32 {
         self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Hop::TX_BYTES_MODULUS - 1)
     }
 }
 
 impl Hop {
-    /// Range of timestamps.
+    /// Modulus of timestamps: they have 24 bits.
     pub const TIMESTAMP_MODULUS: u32 = 1 << 24;
-    /// Range of the byte counter: 2^20 units of 128 bytes.
+    /// Modulus of byte counters: 2^20 units of 128 bytes.
     pub const TX_BYTES_MODULUS: u32 = 1 << 27;
 
-    /// Ticks from `earlier` to `self`, across at most one wrap.
+    /// Returns the ticks between `earlier` and `self`; correct across at most one wrap.
     pub const fn ticks_since(&self, earlier: &Hop) -> u32 {
         self.timestamp.wrapping_sub(earlier.timestamp) & (Self::TIMESTAMP_MODULUS - 1)
     }
-    /// Returns bytes sent from `earlier` to `self`, across at most one wrap.
+    /// Returns the bytes sent between `earlier` and `self`; correct across at most one wrap.
     pub const fn bytes_since(&self, earlier: &Hop) -> u32 {
         self.tx_bytes.wrapping_sub(earlier.tx_bytes) & (Self::TX_BYTES_MODULUS - 1)
     }
 }
 
 impl Hop {
-    /// Reads a hop, in which the queue field is a time if the packet `waits`.
+    /// Converts a record; `is_sojourn` if its queue field is a sojourn time.
     fn read(record: IntRecord, is_sojourn: bool, link: u32, share: Option<QueueShare>) -> Hop {
         let queue = match is_sojourn {
             true => u32::from(record.queue_units) * IntRecord::SOJOURN_UNIT,
@@ -79,13 +81,13 @@ impl Hop {
     }
 }
 
-/// Records of all hops of a path. `hops()[0]` is the first hop after the sender.
+/// The telemetry records of a path. `hops()[0]` is the first hop after the sender.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Telemetry<'a> {
     hops: [Hop; MAX_HOPS],
     len: u8,
     format: RecordFormat,
-    /// Records of a program's own, as they lie on the wire.
+    /// Custom records in wire format.
     own: &'a [u8],
     gathered_by_data: bool,
 }
@@ -101,7 +103,7 @@ impl<'a> Telemetry<'a> {
         gathered_by_data: false,
     };
 
-    /// From hops in data-path order; those beyond the eighth are left out.
+    /// Creates telemetry from hops in data-path order; hops beyond the eighth are ignored.
     pub fn new(hops: &[Hop], format: RecordFormat) -> Telemetry<'a> {
         let mut telemetry = Telemetry { format, ..Telemetry::EMPTY };
         for (slot, hop) in telemetry.hops.iter_mut().zip(hops) {
@@ -111,11 +113,11 @@ impl<'a> Telemetry<'a> {
         telemetry
     }
 
-    /// Parses the records of a packet, which are on the wire with the newest first.
+    /// Parses the records of a packet, which are newest first on the wire.
     ///
-    /// Records that DATA gathered have the last hop first and are reversed. Records that an ACK gathered on its return
-    /// path have the sender's own switch first, which is data-path order already. FNCC's `ack.L[0]`, in the paper's
-    /// order, is therefore the last element here.
+    /// Records gathered by DATA start with the last hop and are reversed. Records gathered by an ACK on its return
+    /// path start with the sender's own switch, which is data-path order. FNCC's `ack.L[0]`, in the paper's order, is
+    /// therefore the last element here.
     pub fn from_wire(records: &'a [u8], format: RecordFormat, gathered_by_data: bool) -> Telemetry<'a> {
         if format.is_custom() {
             return Telemetry { format, own: records, gathered_by_data, ..Telemetry::EMPTY };
@@ -130,7 +132,7 @@ impl<'a> Telemetry<'a> {
             (format.contains(RecordFormat::QUEUE), format.contains(RecordFormat::SOJOURN));
         for (i, record) in records.chunks_exact(record_len).take(count).enumerate() {
             let place = if gathered_by_data { count - 1 - i } else { i };
-            // Ids and queue, if there are any, lie in front of the entry.
+            // Ids and queue, if present, precede the 64-bit record.
             let Some((mut front, entry)) = record.split_last_chunk::<INT_RECORD_LEN>() else { continue };
             let mut share = None;
             if has_queue && let Some((ids, queue)) = front.split_last_chunk::<QUEUE_FIELD_LEN>() {
@@ -144,18 +146,18 @@ impl<'a> Telemetry<'a> {
         telemetry
     }
 
-    /// Returns the content of the records.
+    /// Returns the format of the records.
     pub fn format(&self) -> RecordFormat {
         self.format
     }
 
-    /// Returns the hops, first one after the sender first; none if the records are a program's own.
+    /// Returns the hops, first hop after the sender first; empty if the records are custom ones.
     pub fn hops(&self) -> &[Hop] {
         &self.hops[..usize::from(self.len)]
     }
 
-    /// Returns the records of a program's own, that of the first hop after the sender first;
-    /// [`RecordField::read`](crate::own_record::RecordField::read) reads their fields. None if the records are Weir's.
+    /// Returns the custom records, that of the first hop after the sender first; empty if the records have one of
+    /// Weir's formats. [`RecordField::read`](crate::custom_record::RecordField::read) reads their fields.
     pub fn records(&self) -> impl Iterator<Item = &'a [u8]> {
         let newest_first = self.own.chunks_exact(self.format.record_len());
         let (last_hop_first, first_hop_first) = match self.gathered_by_data {
@@ -166,16 +168,17 @@ impl<'a> Telemetry<'a> {
     }
 }
 
-/// Numbers of telemetry records and ACKs that were ignored because they are implausible.
+/// Counters of implausible telemetry. The records are ignored, except those counted as `other_path`, which only some
+/// schemes ignore.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TelemetryCounters {
     /// Records whose port rate is unknown.
     pub unknown_rate: u64,
-    /// Records that claim more bytes than the port can have sent.
+    /// Records with a byte count that exceeds what the port can have sent.
     pub too_fast: u64,
-    /// Records older than the one before them.
+    /// Records older than the previous one of the same hop.
     pub stale: u64,
-    /// ACKs whose records are of another path than the one that DATA takes.
+    /// ACKs whose records describe another path than that of DATA.
     pub other_path: u64,
     /// Records of a congested port that is not on the flow's path.
     pub other_port: u64,
@@ -188,5 +191,5 @@ impl TelemetryCounters {
     }
 }
 
-/// Bytes a port sends between two records, at most, before the wire's counter wraps.
+/// Number of sent bytes after which the counter of a record wraps.
 pub(crate) const TX_WRAP: Bytes = Bytes::new(Hop::TX_BYTES_MODULUS as u64);

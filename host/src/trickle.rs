@@ -1,20 +1,22 @@
-//! The Trickle algorithm (RFC 6206): schedules the transmissions of a state that all nodes should share.
+//! The Trickle algorithm (RFC 6206): schedules the transmissions of a state that all nodes should share. It defines
+//! no messages and sends nothing itself.
 //!
-//! A node transmits at a random moment of the second half of an interval, unless it has received `k` consistent
-//! messages in that interval. Intervals double while all nodes agree, and shrink to the shortest as soon as a node
-//! hears of a difference. The protocol that owns the timer defines the messages and what "consistent" means: it calls
-//! [`on_consistent`](Trickle::consistent) and [`reset`](Trickle::reset).
+//! A node transmits at a random time in the second half of an interval, unless it has received `k` consistent
+//! messages in that interval. Intervals double while all nodes agree and shrink to Imin as soon as a node detects a
+//! difference. The protocol that owns the timer defines the messages and what "consistent" means, and calls
+//! [`on_consistent`](Trickle::on_consistent) and [`reset`](Trickle::reset).
 //!
-//! The six rules of §4.2 are marked in the code. A reset never transmits at once: a node that has noticed a
-//! difference waits for its moment like all others, else all would answer at the same time.
+//! The six rules of §4.2 are marked in the code. A reset never transmits at once: a node that has detected a
+//! difference waits for its random time like all others, otherwise all would answer at the same time.
 
 use rand::{Rng, RngExt};
 use std::num::NonZeroU32;
 use weir_units::Time;
 
-/// The shortest Imin. Ours: below it `[I/2, I)` has no moments to choose from.
+/// Lower bound of Imin. Weir's choice: it keeps the range `[I/2, I)`, from which the transmission time is drawn,
+/// non-empty.
 pub const MIN_IMIN: Time = Time::from_ns(1);
-/// The most doublings: more than fit a [`Time`] from the shortest Imin on.
+/// Upper bound of the doublings: more exceed the range of [`Time`] for every Imin.
 pub const MAX_DOUBLINGS: u32 = 63;
 
 /// The parameters (RFC 6206 §4.1).
@@ -24,8 +26,8 @@ pub struct TrickleConfig {
     pub imin: Time,
     /// Imax, as the number of times that Imin doubles.
     pub doublings: u32,
-    /// k: the number of other messages that make our own redundant. `Open` always sends, which section 6.5 advises
-    /// against.
+    /// k: the number of consistent messages that make an own transmission redundant. `None` (infinity) always
+    /// transmits, which section 6.5 advises against.
     pub k: Option<NonZeroU32>,
 }
 
@@ -34,18 +36,18 @@ impl TrickleConfig {
     ///
     /// # Errors
     ///
-    /// As [`check`](Self::check).
+    /// See [`check`](Self::check).
     pub fn new(imin: Time, doublings: u32, k: u32) -> Result<TrickleConfig, TrickleError> {
         let config = TrickleConfig { imin, doublings, k: NonZeroU32::new(k) };
         config.check()?;
         Ok(config)
     }
 
-    /// Checks that such a timer can exist.
+    /// Checks that the parameters are within the supported range.
     ///
     /// # Errors
     ///
-    /// `imin` is shorter than the shortest supported, or `doublings` more than the most.
+    /// `imin` is below [`MIN_IMIN`], or `doublings` above [`MAX_DOUBLINGS`].
     pub fn check(&self) -> Result<(), TrickleError> {
         if self.imin < MIN_IMIN {
             return Err(TrickleError::Imin { imin: self.imin });
@@ -56,12 +58,12 @@ impl TrickleConfig {
         Ok(())
     }
 
-    /// Checks that Imin leaves time for k packets of duration `packet`. RFC 6206 section 6.6 requires two to three
-    /// times that, or intervals end before k packets could have been heard.
+    /// Checks that Imin leaves time for k packets with the transmission time `packet`. RFC 6206 section 6.6 requires
+    /// two to three times that; otherwise intervals end before k packets can have been received.
     ///
     /// # Errors
     ///
-    /// Imin is shorter than the time of 2k such packets.
+    /// Imin is shorter than the transmission time of 2k such packets.
     pub fn check_link_time(&self, packet: Time) -> Result<(), TrickleError> {
         let packets = 2 * u64::from(self.redundancy().max(1));
         let min = Time::from_ps(packet.as_ps().saturating_mul(packets));
@@ -77,75 +79,70 @@ impl TrickleConfig {
         Time::from_ps(u64::try_from(ps).unwrap_or(u64::MAX))
     }
 
-    /// Returns k as a number; 0: infinity.
+    /// Returns k as a number; 0 means infinity.
     pub fn redundancy(&self) -> u32 {
         self.k.map_or(0, NonZeroU32::get)
     }
 }
 
-/// Parameters that cannot be.
+/// The reason why Trickle parameters are invalid.
+#[allow(missing_docs)] // the fields are named in the message
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum TrickleError {
-    /// Imin is too short.
-    #[error("imin: {imin} is shorter than {MIN_IMIN}, use a few times the worst latency of the network")]
-    Imin {
-        /// As given.
-        imin: Time,
-    },
+    /// Imin is below the minimum.
+    #[error(
+        "imin: {imin} is below the minimum of {MIN_IMIN}; use a few times the worst latency of the network"
+    )]
+    Imin { imin: Time },
     /// Imin is too short for k.
     #[error(
         "imin: {imin} is shorter than {min}, twice the time that k = {k} policies of full size take on this host's link"
     )]
     IminTooShortForK {
-        /// As given.
         imin: Time,
-        /// As given.
         k: u32,
-        /// The least Imin that is possible.
+        /// The shortest Imin for this k.
         min: Time,
     },
     /// Imax is too long.
-    #[error("imax: {doublings} doublings are more than {MAX_DOUBLINGS}")]
-    Doublings {
-        /// As given.
-        doublings: u32,
-    },
+    #[error("imax: {doublings} doublings exceed the maximum of {MAX_DOUBLINGS}")]
+    Doublings { doublings: u32 },
 }
 
-/// An event of a timer.
+/// An event of a Trickle timer.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TrickleEvent {
     /// Rule 4: fewer than k consistent messages were received in this interval, so transmit now.
     Transmit,
     /// Rule 4: k consistent messages were received in this interval, so transmit nothing.
     Suppressed,
-    /// Rule 5: a new interval has begun, of this length.
+    /// Rule 5: a new interval of this length has started.
     Interval(Time),
 }
 
-/// A timer. Time never goes back from one call to the next.
+/// A Trickle timer. Times never decrease from one call to the next.
 #[derive(Clone, Copy, Debug)]
 pub struct Trickle {
     config: TrickleConfig,
-    /// I.
+    /// I: length of the present interval.
     interval: Time,
-    /// t as a point in time; `Open` once it is over.
+    /// t, as a time; `None` after its event.
     transmit_at: Option<Time>,
     /// Time at which the interval ends.
     ends: Time,
-    /// c.
+    /// c: consistent messages received in the present interval.
     counter: u32,
 }
 
 impl Trickle {
-    /// Rule 1: starts with an interval of any length between Imin and the longest; others are brought into that range.
+    /// Rule 1: starts a timer with an interval of length `first`, clamped to the range from Imin to Imax.
     pub fn start(config: TrickleConfig, first: Time, now: Time, rng: &mut impl Rng) -> Trickle {
         let mut timer = Trickle { config, interval: config.imin, transmit_at: None, ends: now, counter: 0 };
         timer.begin(now, first.max(config.imin).min(config.imax()), rng);
         timer
     }
 
-    /// Takes over other parameters, and begins an interval of the new Imin; nothing if they are the same.
+    /// Changes the parameters and starts an interval of the new Imin. No effect if they are unchanged.
     pub fn configure(&mut self, config: TrickleConfig, now: Time, rng: &mut impl Rng) {
         if config != self.config {
             self.config = config;
@@ -153,7 +150,7 @@ impl Trickle {
         }
     }
 
-    /// Rule 2: c is 0, t is anywhere in `[I/2, I)`.
+    /// Rule 2: sets c to 0 and t to a random time in `[I/2, I)`.
     fn begin(&mut self, now: Time, interval: Time, rng: &mut impl Rng) {
         let length = interval.as_ps();
         let moment = Time::from_ps(rng.random_range(length.div_ceil(2)..length));
@@ -163,14 +160,14 @@ impl Trickle {
         self.counter = 0;
     }
 
-    /// Applies rule 3: counts a consistent message of another node.
+    /// Rule 3: counts a consistent message from another node.
     pub fn on_consistent(&mut self) {
         self.counter = self.counter.saturating_add(1);
     }
 
-    /// Applies rule 6 after an inconsistent message or an event. Begins an interval of Imin and returns true, unless
-    /// the present interval is that short already: then nothing changes, so that inconsistent nodes cannot hold a node
-    /// back.
+    /// Rule 6: to be called for an inconsistent message or an external event. Starts an interval of Imin and returns
+    /// true, unless the present interval is that short already: in that case nothing changes, so that inconsistent
+    /// nodes cannot postpone the transmission for ever.
     pub fn reset(&mut self, now: Time, rng: &mut impl Rng) -> bool {
         let resets = self.interval > self.config.imin;
         if resets {
@@ -179,7 +176,7 @@ impl Trickle {
         resets
     }
 
-    /// Returns the next event that is due at `now`; `Open` if none is.
+    /// Returns the next event that is due at `now`; `None` if there is none. Call until it returns `None`.
     pub fn poll(&mut self, now: Time, rng: &mut impl Rng) -> Option<TrickleEvent> {
         if self.transmit_at.take_if(|at| *at <= now).is_some() {
             return Some(if self.is_redundant() { TrickleEvent::Suppressed } else { TrickleEvent::Transmit });
@@ -187,9 +184,9 @@ impl Trickle {
         if self.ends > now {
             return None;
         }
-        // Rule 5.
+        // Rule 5: the interval has ended, so double it up to Imax.
         let doubled = Time::from_ps(self.interval.as_ps().saturating_mul(2)).min(self.config.imax());
-        // A caller that is late by a whole interval has slept: what it slept through is not made up for.
+        // If the caller is late by a whole interval, for example after a suspend, the missed intervals are skipped.
         let from = if self.ends.saturating_add(doubled) > now { self.ends } else { now };
         self.begin(from, doubled, rng);
         Some(TrickleEvent::Interval(doubled))
@@ -200,7 +197,7 @@ impl Trickle {
         self.transmit_at.unwrap_or(self.ends)
     }
 
-    /// Returns the end of the interval, and thereby of the time in which to transmit.
+    /// Returns the end of the present interval, before which a due packet must be sent.
     pub fn ends(&self) -> Time {
         self.ends
     }
@@ -210,12 +207,12 @@ impl Trickle {
         self.config.k.is_some_and(|k| self.counter >= k.get())
     }
 
-    /// I.
+    /// Returns I, the length of the present interval.
     pub fn interval(&self) -> Time {
         self.interval
     }
 
-    /// c.
+    /// Returns c, the number of consistent messages received in the present interval.
     pub fn heard(&self) -> u32 {
         self.counter
     }

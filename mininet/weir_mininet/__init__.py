@@ -1,6 +1,6 @@
 """Brings up the fabric of an experiment in Mininet: hosts, switches and links, as `weir` names them.
 
-`weir run x.yaml --on mininet` and `weir mininet topology.json` start this package with a plan and tell it what
+`weir run x.yaml --backend mininet` and `weir mininet topology.json` start this package with a plan and tell it what
 to do (`serve`). It knows no P4, no route and no scheme; everything that computes is in `weir`.
 
 - `plan`: what is to be built, as JSON.

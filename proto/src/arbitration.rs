@@ -1,7 +1,7 @@
-//! Arbitration: selects the primary client of a device, the only one that may write (P4Runtime §5).
+//! Client arbitration: selects the primary client of a device, the only one that may write (P4Runtime §5).
 //!
-//! [`bid`] is a client's request. [`Arbitration`] is a server's record of its clients; it opens no socket and reads
-//! no clock.
+//! [`bid`] creates the request of a client. [`Arbitration`] is the state of a server; it is sans-I/O and reads no
+//! clock.
 //!
 //! ```
 //! use p4runtime::arbitration::{Arbitration, bid};
@@ -14,10 +14,10 @@
 //! # Ok::<(), p4runtime::arbitration::Refusal>(())
 //! ```
 //!
-//! If BMv2 and the specification differ, the server follows BMv2: the primary is the client with the highest id among
-//! those that are connected *now*. When it leaves, the next becomes primary without a new bid, and a lower id than
-//! any that was ever seen can win. The specification would leave the switch without a primary until somebody bids at
-//! least the highest id ever seen; a controller that restarts with a fixed id would be locked out.
+//! Where BMv2 and the specification differ, [`Arbitration`] follows BMv2: the primary is the client with the highest
+//! id among those that are *currently* connected. When it disconnects, the next one becomes primary without a new
+//! bid, even with an id lower than one seen before. By the specification the switch would have no primary until a
+//! client bids at least the highest id ever seen, which would lock out a controller that restarts with a fixed id.
 
 use crate::google::rpc::{Code, Status};
 use crate::p4::v1::stream_message_request::Update;
@@ -25,69 +25,68 @@ use crate::p4::v1::{MasterArbitrationUpdate, Role, StreamMessageRequest, Uint128
 use std::collections::BTreeMap;
 use thiserror::Error;
 
-/// Returns the message by which a client asks to be the primary of a device. The client with the highest
-/// election id becomes the primary.
+/// Returns the message by which a client bids for a device. The client with the highest election id becomes primary.
 pub fn bid(device_id: u64, election_id: u128) -> StreamMessageRequest {
     let election_id = Some(election_id.into());
     let bid = MasterArbitrationUpdate { device_id, election_id, ..MasterArbitrationUpdate::default() };
     StreamMessageRequest { update: Some(Update::Arbitration(bid)) }
 }
 
-/// A stream, for as long as it lasts.
+/// Identifies a client by its stream.
 pub type ClientId = u64;
 
-/// The most clients of a device; BMv2's limit (pi_server.cpp, max_connections).
+/// Maximum number of clients per device; BMv2's limit (pi_server.cpp, max_connections).
 pub const MAX_CLIENTS: usize = 16;
 
-/// The most characters of a name that an error repeats.
+/// Maximum number of characters of a name that an error quotes.
 const MAX_QUOTED_NAME: usize = 100;
 
-/// A reason why a bid ends its stream, or a write is not allowed.
+/// The reason why a bid ends its stream, or a write is not permitted.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ArbitrationError {
-    /// Another device is meant.
+    /// The request is for another device.
     #[error("there is no device {asked} here, this is device {device}")]
     OtherDevice {
-        /// The device that the client named.
+        /// Device in the request.
         asked: u64,
-        /// The device of this server.
+        /// Device of this server.
         device: u64,
     },
-    /// A stream stays with its device.
+    /// A stream cannot change its device.
     #[error("this stream belongs to device {device}; open another one for device {asked}")]
     DeviceChanged {
-        /// The device that the client named.
+        /// Device in the request.
         asked: u64,
-        /// The device of the stream.
+        /// Device of the stream.
         device: u64,
     },
-    /// A named role.
+    /// The bid or request has a role, by name or id.
     #[error("there is no role {0}: this switch has no roles, leave the role unset for full access")]
     Role(String),
-    /// The configuration of a role.
+    /// The bid has a role configuration.
     #[error("role.config is not understood: this switch has no roles, leave the role unset for full access")]
     RoleConfig,
-    /// Two clients cannot have the same id.
+    /// Another client has this election id.
     #[error("Election id already exists: another client has {0}, choose another id")]
     Duplicate(u128),
-    /// No more clients.
+    /// [`MAX_CLIENTS`] clients are connected.
     #[error("Too many connections: {MAX_CLIENTS} clients are connected to this device")]
     TooMany,
-    /// The id is not the primary's.
+    /// The election id is not that of the primary.
     #[error("Not primary: {given}, and the primary is {primary}")]
     NotPrimary {
-        /// Content of the request, in words.
+        /// Description of the election id in the request.
         given: String,
-        /// The primary's election id, or "nobody".
+        /// Election id of the primary, or "nobody".
         primary: String,
     },
-    /// An id without a stream.
+    /// The request has an election id, but no client is connected.
     #[error("Not primary: no client is connected; open a StreamChannel and bid with this election id first")]
     NoSession,
 }
 
 impl ArbitrationError {
-    /// Returns the canonical code of the specification (§5.3, §12).
+    /// Returns the canonical status code of the specification (§5.3, §12).
     pub fn code(&self) -> Code {
         match self {
             ArbitrationError::OtherDevice { .. } => Code::NotFound,
@@ -100,25 +99,25 @@ impl ArbitrationError {
     }
 }
 
-/// A message for a client.
+/// An arbitration update to send to a client.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ArbitrationNotification {
-    /// The client.
+    /// The receiver.
     pub to: ClientId,
-    /// The arbitration update, which names the primary.
+    /// The message, with the election id of the primary.
     pub update: MasterArbitrationUpdate,
 }
 
-/// The clients of one device and their ids.
+/// The clients of one device with their election ids.
 #[derive(Clone, Debug)]
 pub struct Arbitration {
     device: u64,
-    /// The id each one bid with; one without an id never becomes primary.
+    /// Election id of each client; a client without one never becomes primary.
     clients: BTreeMap<ClientId, Option<u128>>,
 }
 
 impl Arbitration {
-    /// Returns the record of a device without clients.
+    /// Creates the state of a device without clients.
     pub fn new(device: u64) -> Arbitration {
         Arbitration { device, clients: BTreeMap::new() }
     }
@@ -128,7 +127,7 @@ impl Arbitration {
         self.highest().map(|(client, _)| client)
     }
 
-    /// Returns whether a client has bid, with an id or without.
+    /// Returns whether a client has bid, with or without an election id.
     pub fn has_bid(&self, client: ClientId) -> bool {
         self.clients.contains_key(&client)
     }
@@ -138,13 +137,13 @@ impl Arbitration {
         ids.max_by_key(|&(_, id)| id)
     }
 
-    /// Registers the bid of a client, its first or a later one. Returns the notifications for all clients,
-    /// that for the primary last.
+    /// Handles a bid, the first of a client or a later one. Returns the notifications to send, that of the primary
+    /// last.
     ///
     /// # Errors
     ///
-    /// The bid names another device or a role, its id is another client's, or there are [`MAX_CLIENTS`] clients. The
-    /// client loses its stream then: let it [`leave`](Self::leave).
+    /// The bid names another device or a role, another client has the id, or there are [`MAX_CLIENTS`] clients. The
+    /// server must close the client's stream and call [`leave`](Self::leave).
     pub fn bid(
         &mut self,
         client: ClientId,
@@ -169,13 +168,14 @@ impl Arbitration {
         }
         let before = self.highest();
         self.clients.insert(client, id);
+        // The specification requires a notification of all clients only when the primary changes.
         Ok(match self.highest() == before {
             true => vec![self.notice(client)],
             false => self.notify_all(),
         })
     }
 
-    /// Removes a client whose stream has ended. Returns the messages for the other clients.
+    /// Removes a client whose stream has ended. Returns the notifications for the other clients.
     pub fn leave(&mut self, client: ClientId) -> Vec<ArbitrationNotification> {
         let before = self.highest();
         self.clients.remove(&client);
@@ -185,12 +185,12 @@ impl Arbitration {
         }
     }
 
-    /// Checks whether a request with this election id may change the device. As in BMv2, a request without an
-    /// id may, while no client is connected: tools without a session can set up a switch.
+    /// Checks whether a request with this election id may write. As in BMv2, a request without an id may write while
+    /// no client is connected, so that tools without a session can set up a switch.
     ///
     /// # Errors
     ///
-    /// The id is not the primary's, or there is an id and no client has a stream.
+    /// The id is not that of the primary, or there is an id but no client is connected.
     pub fn authorise(&self, election_id: Option<&Uint128>) -> Result<(), ArbitrationError> {
         let id = election_id.copied().map(u128::from);
         match (self.highest(), id) {
@@ -205,11 +205,11 @@ impl Arbitration {
         }
     }
 
-    /// Checks the device and the role that a request names.
+    /// Checks the device and the role of a request.
     ///
     /// # Errors
     ///
-    /// It is another device, or a role other than the default one.
+    /// The request is for another device, or has a role other than the default one.
     pub fn check_target(&self, device: u64, role: &str) -> Result<(), ArbitrationError> {
         if device != self.device {
             return Err(ArbitrationError::OtherDevice { asked: device, device: self.device });
@@ -256,7 +256,7 @@ fn check_role(role: Option<&Role>) -> Result<(), ArbitrationError> {
     }
 }
 
-/// Returns a name as an error repeats it: its first characters, if it is long.
+/// Quotes a name for an error message, truncated if it is long.
 fn quoted(name: &str) -> String {
     match name.char_indices().nth(MAX_QUOTED_NAME) {
         Some((end, _)) => format!("{:?}...", &name[..end]),

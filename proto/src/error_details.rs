@@ -1,11 +1,11 @@
-//! The errors of the updates of one Write, as a gRPC status carries them (P4Runtime §12.3): a `google.rpc.Status` whose
-//! details are an error for each update, in order. In P4Runtime that is a [`p4::v1::Error`](crate::p4::v1::Error); other
-//! protocols have a message of their own.
+//! Errors of the single updates of a Write in a gRPC status (P4Runtime §12.3): a `google.rpc.Status` whose details
+//! contain an error per update, in order. P4Runtime uses [`p4::v1::Error`](crate::p4::v1::Error), other protocols
+//! their own type.
 
 use crate::google::rpc;
 use prost::{Message, Name};
 
-/// Returns the details of a status that has this code and message. An update without an error has `E::default()`.
+/// Encodes the details of a status with this code and message. An update without an error has `E::default()`.
 ///
 /// ```
 /// use p4runtime::error_details::{decode, encode};
@@ -29,7 +29,7 @@ pub fn encode<E: Message + Name>(
     rpc::Status { code: code.into(), message: message.to_owned(), details }.encode_to_vec()
 }
 
-/// Returns the errors in the details of a status, none if the details are of another kind.
+/// Returns the errors in the details of a status, or none if the details have another type.
 pub fn decode<E: Message + Default>(details: &[u8]) -> Vec<E> {
     let details = rpc::Status::decode(details).map(|status| status.details).unwrap_or_default();
     details.iter().map(|any| E::decode(any.value.as_slice()).unwrap_or_default()).collect()

@@ -1,4 +1,4 @@
-//! The text format of protobuf messages, for every message of this crate.
+//! The text format of protobuf messages, for all messages of this crate.
 //!
 //! ```
 //! use p4runtime::{p4::v1::Update, text};
@@ -14,16 +14,15 @@ use prost_reflect::{DescriptorPool, DynamicMessage, MessageDescriptor};
 use std::sync::LazyLock;
 use thiserror::Error;
 
-/// Text that is not the message it should be. Displays as `3:7: not a P4Info in text format: ...` where the place is
-/// known.
+/// Text that is not a valid message. Displays as `3:7: not a P4Info in text format: ...` if line and column are known.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}not a {message} in text format: {reason}", place(at))]
 pub struct TextError {
-    /// The message's name.
+    /// Name of the message type.
     pub message: &'static str,
-    /// Line and column, both from 1.
+    /// Line and column, from 1.
     pub at: Option<(usize, usize)>,
-    /// The problem.
+    /// Description of the error.
     pub reason: String,
 }
 
@@ -31,7 +30,7 @@ fn place(at: &Option<(usize, usize)>) -> String {
     at.map_or_else(String::new, |(line, column)| format!("{line}:{column}: "))
 }
 
-/// Returns line and column of a byte of a text, both from 1.
+/// Converts a byte offset to line and column, from 1.
 fn line_column(text: &str, offset: usize) -> Option<(usize, usize)> {
     let before = text.get(..offset)?;
     let line = before.rfind('\n').map_or(before, |end| &before[end + 1..]);
@@ -49,11 +48,11 @@ fn descriptor<M: Name>() -> MessageDescriptor {
 ///
 /// # Errors
 ///
-/// The text is not a message of type `M`. The error has the place, as far as it is known.
+/// The text is not a message of type `M`. The error contains line and column if known.
 ///
 /// # Panics
 ///
-/// `M` is a message of another crate.
+/// `M` is not a message of this crate.
 pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
     let fail = |at, reason: String| TextError { message: M::NAME, at, reason };
     let message = DynamicMessage::parse_text_format(descriptor::<M>(), text).map_err(|error| {
@@ -63,11 +62,11 @@ pub fn parse<M: Message + Name + Default>(text: &str) -> Result<M, TextError> {
     message.transcode_to().map_err(|error| fail(None, error.to_string()))
 }
 
-/// Prints a message of this crate, on several lines.
+/// Prints a message of this crate on several lines.
 ///
 /// # Panics
 ///
-/// `M` is a message of another crate.
+/// `M` is not a message of this crate.
 pub fn print<M: Message + Name>(message: &M) -> String {
     let mut dynamic = DynamicMessage::new(descriptor::<M>());
     dynamic.transcode_from(message).expect("a message is what its descriptor says");

@@ -1,6 +1,6 @@
-//! Field values as P4Runtime carries them: big-endian byte strings.
+//! Field values of P4Runtime: big-endian byte strings.
 
-/// Returns the shortest byte string of a number, the canonical form (P4Runtime §8.4). Zero is one byte.
+/// Returns the canonical byte string of a number, which is the shortest one (P4Runtime §8.4). Zero is one byte.
 ///
 /// ```
 /// # use p4runtime::value::*;
@@ -11,7 +11,7 @@ pub fn from_uint(value: u128) -> Vec<u8> {
     canonical(&value.to_be_bytes())
 }
 
-/// Without leading zero bytes, but never empty.
+/// Removes leading zero bytes, but keeps at least one byte.
 pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     let start = bytes.iter().position(|&b| b != 0).unwrap_or(bytes.len());
     match &bytes[start..] {
@@ -20,14 +20,14 @@ pub fn canonical(bytes: &[u8]) -> Vec<u8> {
     }
 }
 
-/// As a number; `None` if it does not fit.
+/// Converts a byte string to a number; `None` if it does not fit.
 pub fn to_u64(bytes: &[u8]) -> Option<u64> {
     let start = bytes.iter().position(|&b| b != 0).unwrap_or(bytes.len());
     let digits = &bytes[start..];
     (digits.len() <= 8).then(|| digits.iter().fold(0, |n, &b| n << 8 | u64::from(b)))
 }
 
-/// Returns how many bits the value needs, leading zeros left out.
+/// Returns the number of significant bits.
 pub fn bit_length(bytes: &[u8]) -> u32 {
     match bytes.iter().position(|&b| b != 0) {
         None => 0,

@@ -90,7 +90,7 @@ def test_a_directory_is_what_the_command_writes(tmp_path):
     assert again.digest == run.digest
     assert again.flows.to_pandas().equals(run.flows.to_pandas())
     assert run._repr_html_().startswith("<iframe srcdoc=")
-    with pytest.raises(weir.InputError, match="no run wrote"):
+    with pytest.raises(weir.InputError, match="not a result of a run"):
         (tmp_path / "thesis.tex").write_text("years of work")
         weir.run(INCAST, out=tmp_path)
 

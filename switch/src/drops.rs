@@ -1,21 +1,20 @@
-//! The reasons for which the switch itself drops a packet, and a counter of each.
+//! The reasons for which the switch drops a packet, with counters.
 //!
-//! Reasons of a P4 program (no route, TTL expired) are counters of that program; the switch counts them as
+//! Drops that a P4 program decides (no route, TTL expired) are counted by the program; the switch counts them as
 //! [`DropReason::IngressDrop`] or [`DropReason::EgressDrop`].
 
 use std::ops;
 
-/// A count of packets and of their bytes.
+/// A number of packets and the sum of their lengths.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PacketCount {
-    /// Packets.
     pub packets: u64,
-    /// Bytes, Ethernet header included, without preamble, gap and FCS.
+    /// Bytes including the Ethernet header, without preamble, inter-packet gap and FCS.
     pub bytes: u64,
 }
 
 impl PacketCount {
-    /// Counts one packet.
+    /// Counts one packet of `len` bytes.
     pub(crate) fn count(&mut self, len: u32) {
         self.packets += 1;
         self.bytes += u64::from(len);
@@ -39,16 +38,16 @@ impl std::iter::Sum for PacketCount {
     }
 }
 
-/// Declares the reasons once: variant, name in reports, meaning.
+/// Declares the reasons once: variant, name in reports, description.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// The reason for which the switch dropped a packet.
+        /// The reason why the switch dropped a packet.
         #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
         pub enum DropReason {
             $($(#[doc = $doc])+ $variant,)+
         }
         impl DropReason {
-            /// Every reason, in the order of reports.
+            /// All reasons, in the order of reports.
             pub const ALL: &'static [DropReason] = &[$(DropReason::$variant,)+];
             /// Returns the name of the reason in reports (`summary.json`).
             pub const fn name(self) -> &'static str {
@@ -59,33 +58,34 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// The program said so at the end of ingress: egress_spec was the drop port.
+    /// Ingress marked the packet to drop: `egress_spec` was the drop port.
     IngressDrop = "ingress_drop",
-    /// The program said so at the end of egress.
+    /// Egress marked the packet to drop.
     EgressDrop = "egress_drop",
     /// The queue was at its packet or byte limit.
     TailDrop = "tail_drop",
     /// The shared packet buffer was full.
     BufferFull = "buffer_full",
-    /// A lossless class used up its headroom and its share: the neighbour did not heed the pause in time.
+    /// A lossless class exceeded its headroom and its share: the neighbour did not react to the pause in
+    /// time.
     PfcHeadroom = "pfc_headroom",
-    /// The program chose a port that this switch does not have.
+    /// The program chose a port that the switch does not have.
     NoSuchPort = "no_such_port",
-    /// The program chose a priority beyond the configured number of queues.
+    /// The program chose a priority of which there is no queue.
     NoSuchPriority = "no_such_priority",
-    /// A multicast group nobody configured, or one without replicas.
+    /// The multicast group or clone session is not configured or has no replicas.
     NoReplicas = "no_replicas",
-    /// The program's parser went in a circle: it did more operations than any packet needs (2^20).
+    /// The parser did not end: it executed 2^20 operations, more than any packet needs.
     ParserLoop = "parser_loop",
-    /// A loop in an action of the program did not end: it repeated more operations than any packet needs (2^20).
+    /// A loop in an action did not end: it repeated 2^20 operations, more than any packet needs.
     ActionLoop = "action_loop",
-    /// The program resubmitted the packet too often.
+    /// The program resubmitted the packet more often than the limit.
     ResubmitLimit = "resubmit_limit",
-    /// The program recirculated the packet too often.
+    /// The program recirculated the packet more often than the limit.
     RecirculateLimit = "recirculate_limit",
 }
 
-/// One tally per [`DropReason`].
+/// One count per [`DropReason`].
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Drops([PacketCount; DropReason::ALL.len()]);
 
@@ -96,7 +96,7 @@ impl Default for Drops {
 }
 
 impl Drops {
-    /// Counts one packet.
+    /// Counts one packet of `len` bytes.
     pub(crate) fn count(&mut self, reason: DropReason, len: u32) {
         self.0[reason as usize].count(len);
     }
@@ -108,7 +108,7 @@ impl Drops {
     pub fn total(&self) -> PacketCount {
         self.0.iter().copied().sum()
     }
-    /// Returns the reasons that occurred, with their tallies.
+    /// Returns the reasons with a count above 0.
     pub fn iter(&self) -> impl Iterator<Item = (DropReason, PacketCount)> + '_ {
         DropReason::ALL.iter().map(|&reason| (reason, self.get(reason))).filter(|(_, t)| t.packets > 0)
     }

@@ -1,19 +1,20 @@
-//! A P4 switch: runs what p4c's BMv2 back end compiles (v1model), faster than BMv2 and without a clock, a socket
-//! or a thread of its own.
+//! A P4 switch that runs the output of p4c's BMv2 back end (v1model), faster than BMv2. A [`Switch`] has no
+//! clock, sockets or threads; only the module [`driver`] has them.
 //!
-//! - [`program`] loads BMv2 JSON and checks it whole: names become slots and indices, expressions flat code.
-//! - [`pipeline`] runs the program on a [`packet::Packet`]: parser, ingress; later egress, deparser. It knows nothing
-//!   of queues or of P4Runtime.
-//! - [`tm`] is the traffic manager behind ingress: queues, priorities, limits, PFC. It knows nothing of P4.
-//! - [`engine`] joins both, with multicast, clones, resubmit and recirculate, into a [`Switch`]; a driver tells it what
-//!   arrived and when a port can send.
-//! - [`control`] is P4Runtime's view of a switch: entities written to and read from it, in process.
-//! - [`link`] is a link of a rate, a length and faults; the driver emulates links with it.
+//! - [`program`] loads and checks BMv2 JSON: names become slots and indices, expressions become bytecode.
+//! - [`pipeline`] runs a program on a [`packet::Packet`]: parser and ingress, later egress and deparser. It
+//!   does not depend on queues or P4Runtime.
+//! - [`tm`] is the traffic manager between ingress and egress: queues, priorities, limits, PFC. It does not
+//!   depend on P4.
+//! - [`engine`] combines both with multicast, clones, resubmit and recirculate into a [`Switch`]. A driver
+//!   passes it received frames and requests frames to send.
+//! - [`control`] is the P4Runtime view of a switch: it writes and reads entities, in process.
+//! - [`link`] models a link with rate, delay and faults; the driver emulates links with it.
 //! - [`driver`] runs a switch on interfaces or pcap files; the crate `weir-server` serves it to controllers.
-//! - [`stf`] runs packet tests on a switch, [`trace`] shows one packet's path through it, [`drops`] names every reason
-//!   to drop one.
+//! - [`stf`] runs packet tests on a switch, [`trace`] records a packet's path through it, [`drops`] lists the
+//!   reasons for dropping a packet.
 //!
-//! Time, randomness (a seed) and packets come in as arguments: the same calls give the same bytes.
+//! Time, a random seed and packets are arguments: equal calls give equal bytes.
 
 pub mod control;
 pub mod driver;

@@ -1,116 +1,118 @@
-//! A frame inside the switch, and the pool its box comes from.
+//! A frame inside the switch, and the pool of packets.
 
 use crate::prefetch::{CACHE_LINE, prefetch};
 use std::fmt;
 use std::ops::{Deref, DerefMut, Range};
 
-/// Free bytes kept in front of a frame, so that headers can grow without moving the payload. With 66 bytes of headers behind
-/// and up to 40 of telemetry, a frame of Weir's is in two cache lines.
+/// Free bytes before a short frame, so that headers can grow without moving the payload. With 66 bytes of
+/// headers and up to 40 bytes of telemetry before them, a Weir frame lies in two cache lines.
 const HEADROOM: usize = 104;
-/// Free bytes in front of a frame that has more headers from the beginning, as acknowledgements with telemetry have: it
-/// begins with the first of these lines.
+/// Free bytes before a longer frame, such as an acknowledgement with telemetry: its headers fill two cache
+/// lines from the start.
 const SHORT_HEADROOM: usize = CACHE_LINE;
-/// Lines that headers of one packet take, mostly.
+/// Cache lines that the headers of a packet usually take.
 const HEADER_LINES: usize = 2;
-/// The memory has this many bytes behind the frame, so that a header can be looked at in windows of this size.
+/// Bytes of memory after every frame, so that a header can be read in windows of this size.
 pub(crate) const SLACK: usize = 72;
-/// Bytes of memory that every packet has: whole lines. Headers of up to 184 bytes fit, which are all of Weir's but lists of
-/// senders, policies, and telemetry of many hops. More would cost time: translating the addresses of thousands of packets
-/// takes as long as waiting for their contents.
+/// Bytes of memory inside every packet, in whole cache lines. Headers of up to 184 bytes fit: all of Weir's
+/// except lists of senders, policies, and telemetry of many hops. More would cost time, because address
+/// translation for thousands of packets takes as long as the cache misses on their contents.
 const INLINE_LEN: usize = 5 * CACHE_LINE;
 
-/// Frame bytes with headroom for growth, plus a virtual tail that is counted but not kept (reads of it give
-/// zeros).
+/// The bytes of a frame with headroom for growth, and a virtual tail, which counts in the length but is not
+/// stored. The virtual tail reads as zeros.
 ///
-/// Used as `Box<Packet>` and recycled through a [`PacketPool`]: no allocation per packet in steady state. The frame is in the
-/// same box, so that one address tells all lines that a hop needs: all other fields are in the first one.
+/// Used as `Box<Packet>` and recycled through a [`PacketPool`], so that the steady state allocates nothing.
+/// The frame is in the same box as the fields, and the fields are in the first cache line, so that all lines
+/// that a hop needs follow from one address.
 #[repr(C, align(64))]
 pub struct Packet {
     start: u32,
     end: u32,
     virtual_len: u32,
-    /// The priority class in which the packet was sent, as the PCP bits of an IEEE 802.1Q tag carry it;
-    /// `None` if the sender gave none.
+    /// The priority class in which the packet was sent, like the PCP bits of an IEEE 802.1Q tag; `None` if
+    /// the sender gave none.
     pub class: Option<u8>,
-    /// Metadata was prepared by a resubmit or recirculate: ingress must keep it.
+    /// A resubmission or recirculation has prepared the metadata, which ingress must keep.
     pub(crate) reentered: bool,
-    /// The frame is in `large`.
+    /// The frame is in `large` instead of `memory`.
     is_large: bool,
     pub(crate) phv: Phv,
-    /// Memory for a packet that needs more, kept for the next one that does.
+    /// Memory for a longer frame; kept for the next one when it is not in use.
     large: Option<Box<[u8]>>,
     memory: [u8; INLINE_LEN],
 }
 
 const _: () = assert!(std::mem::offset_of!(Packet, memory) == CACHE_LINE, "the other fields are in one line");
 
-/// The parsed header vector: what the pipeline knows of a packet beyond its bytes. Only the pipeline looks inside.
+/// The packet header vector (PHV): the pipeline's state of a packet beyond its bytes.
 #[derive(Clone, Default)]
 pub(crate) struct Phv {
-    /// Fields, validity, stack counters, temporaries and constants, laid out by the program.
+    /// Fields, validity, stack counters, temporaries and constants, in the layout of the program.
     pub slots: SlotVec,
-    /// Words for egress, laid out for the machine code that ran ingress: other fields are still in the frame. Without that
-    /// there are none.
+    /// Bridged words: the slots that egress reads, in the layout of the machine code that ran ingress. Other
+    /// fields are still in the frame. Empty if ingress was interpreted.
     pub bridged: SlotVec,
-    /// Bytes that the parser consumed; the deparser replaces them by its headers.
+    /// Bytes that the parser consumed; the deparser replaces them.
     pub parsed: u32,
-    /// BMv2's packet register 0: the ingress length, kept current by header additions and removals.
+    /// BMv2's packet register 0: the ingress length, adjusted when headers are added or removed.
     pub length: u32,
-    /// BMv2's `ingress_length`, the number of bytes that counters and byte meters count.
+    /// BMv2's `ingress_length`: the bytes that counters and byte meters count.
     pub ingress_length: u32,
-    /// `truncate(n)`: the frame is cut to this many bytes when it is sent. As in BMv2, the copies that the program makes of
-    /// a packet begin without it, and so does a packet that goes through the switch again.
+    /// `truncate(n)`: the most bytes of the frame that are sent; `u32::MAX` for no limit. As in BMv2, clones,
+    /// replicas and re-entering packets start without a limit.
     pub truncate: u32,
 }
 
-/// The slots of a header vector, or those of them that machine code carries from ingress to egress. A packet on a wire has
-/// neither, and few packets in queues have the former: machine code leaves it with the switch.
+/// The slots of a header vector, or bridged words; both are optional. A packet on a link has neither, and a
+/// packet in a queue usually has only bridged words.
 #[derive(Clone, Default)]
 pub(crate) struct SlotVec(Option<Box<SlotStorage>>);
 
 #[derive(Clone)]
 struct SlotStorage {
-    /// The stamp of the program, or of the machine code, that `words` is laid out for.
+    /// The id of the layout of `words`: of the program for slots, of the machine code for bridged words.
     stamp: u32,
     words: Box<[u64]>,
 }
 
 impl SlotVec {
-    /// Returns slots for the program, or the machine code, with this stamp.
+    /// Creates slots with this layout id.
     pub fn new(stamp: u32, words: Vec<u64>) -> SlotVec {
         SlotVec(Some(Box::new(SlotStorage { stamp, words: words.into_boxed_slice() })))
     }
 
-    /// Returns whether there are none.
     #[inline]
     pub fn is_none(&self) -> bool {
         self.0.is_none()
     }
 
-    /// Returns whether they are laid out for the program, or the machine code, with this stamp.
+    /// Returns whether the slots exist and have this layout id.
     #[inline]
     pub fn has_layout(&self, stamp: u32) -> bool {
         self.0.as_ref().is_some_and(|slots| slots.stamp == stamp)
     }
 
-    /// Frees them. It is rare: a packet that was dropped had some.
+    /// Frees the slots. Out of line: only a packet that was dropped between ingress and egress still has any
+    /// when it is used again.
     #[cold]
     #[inline(never)]
     fn free(&mut self) {
         self.0 = None;
     }
 
-    /// Takes them out of a packet.
+    /// Removes and returns the slots.
     #[inline]
     pub fn take(&mut self) -> SlotVec {
         SlotVec(self.0.take())
     }
 
-    /// Becomes `slots` where there were none.
+    /// Stores `slots`; there must be none yet.
     #[inline(always)]
     pub fn replace_none(&mut self, slots: SlotVec) {
         debug_assert!(self.is_none());
-        // There is nothing to drop: that would be a call.
+        // The old value is forgotten instead of dropped, because the compiler would emit a call to the drop
+        // glue.
         std::mem::forget(std::mem::replace(self, slots));
     }
 }
@@ -147,7 +149,7 @@ impl Default for Packet {
 }
 
 impl Packet {
-    /// Returns a packet that holds a copy of `bytes`.
+    /// Creates a packet with a copy of `bytes`.
     pub fn from_bytes(bytes: &[u8]) -> Box<Packet> {
         let mut packet = Box::<Packet>::default();
         packet.set_bytes(bytes);
@@ -170,7 +172,7 @@ impl Packet {
         (if *is_large { large.as_deref_mut().unwrap_or_default() } else { memory }, phv)
     }
 
-    /// Returns the memory, made at least `len` bytes long.
+    /// Returns the memory, after growing it to at least `len` bytes.
     #[inline]
     fn reserve(&mut self, len: usize) -> &mut [u8] {
         if self.memory().len() < len {
@@ -179,7 +181,7 @@ impl Packet {
         self.memory_mut()
     }
 
-    /// Moves the first `kept` bytes of the memory to one that has at least `len`.
+    /// Moves the frame to `large` with at least `len` bytes, and copies the first `kept` bytes of the memory.
     #[cold]
     #[inline(never)]
     fn grow(&mut self, len: usize, kept: usize) {
@@ -190,13 +192,13 @@ impl Packet {
         (self.large, self.is_large) = (Some(large), true);
     }
 
-    /// Returns where in the memory the frame is.
+    /// Returns the range of the frame in the memory.
     #[inline]
     fn range(&self) -> Range<usize> {
         self.start as usize..self.end as usize
     }
 
-    /// Becomes a new packet that holds a copy of `bytes`.
+    /// Resets the packet to a copy of `bytes`.
     pub fn set_bytes(&mut self, bytes: &[u8]) {
         self.reset(bytes.len(), 0);
         let place = self.range();
@@ -204,6 +206,8 @@ impl Packet {
     }
 
     fn reset(&mut self, len: usize, virtual_len: u32) {
+        // The first bytes that a hop reads should lie in two cache lines. A frame whose headers fill both
+        // starts at a line and leaves only one line of headroom.
         let fits = HEADROOM + len <= SHORT_HEADROOM + HEADER_LINES * CACHE_LINE;
         let start = if fits { HEADROOM } else { SHORT_HEADROOM };
         (self.start, self.end) = (start as u32, (start + len) as u32);
@@ -218,7 +222,7 @@ impl Packet {
         }
     }
 
-    /// Says that the packet will be looked at soon: its first line and those in which its headers probably are, are fetched.
+    /// Prefetches the packet's fields and the cache lines that usually hold its headers.
     #[inline]
     pub fn prefetch(&self) {
         prefetch(self);
@@ -227,63 +231,61 @@ impl Packet {
         }
     }
 
-    /// Returns the bytes that are kept: the whole frame but its virtual tail.
+    /// Returns the stored bytes: the frame without its virtual tail.
     #[inline]
     pub fn bytes(&self) -> &[u8] {
         &self.memory()[self.range()]
     }
 
-    /// Returns the number of bytes that are kept.
     #[inline]
     pub(crate) fn kept_len(&self) -> u32 {
         self.end - self.start
     }
 
-    /// Returns the number of bytes behind [`Packet::bytes`] that are counted but not stored.
+    /// Returns the length of the virtual tail, which counts in the length but is not stored.
     #[inline]
     pub fn virtual_len(&self) -> u32 {
         self.virtual_len
     }
 
-    /// Sets the number of bytes behind [`Packet::bytes`] that are counted but not stored. For senders that
-    /// know the length of the payload only after they have written the headers.
+    /// Sets the length of the virtual tail, for senders that learn the length of the payload only after the
+    /// headers are written.
     #[inline]
     pub fn set_virtual_len(&mut self, virtual_len: u32) {
         self.virtual_len = virtual_len;
     }
 
-    /// Returns the length of the frame, virtual tail included: what P4 sees as `packet_length`.
+    /// Returns the length of the frame including the virtual tail: P4's `packet_length`.
     #[inline]
     pub fn len(&self) -> u32 {
         self.end - self.start + self.virtual_len
     }
 
-    /// Returns whether the frame has no bytes at all.
     pub fn is_empty(&self) -> bool {
         self.len() == 0
     }
 
-    /// Returns the whole frame with its virtual tail written out.
+    /// Returns the frame with its virtual tail as zeros.
     pub fn to_vec(&self) -> Vec<u8> {
         let mut bytes = self.bytes().to_vec();
         bytes.resize(self.len() as usize, 0);
         bytes
     }
 
-    /// Becomes a copy of `other`: bytes and header vector.
+    /// Copies bytes and header vector of `other`.
     pub fn copy_from(&mut self, other: &Packet) {
         self.copy_bytes_from(other);
         self.reentered = other.reentered;
         self.phv.clone_from(&other.phv);
     }
 
-    /// Becomes a new packet with the bytes of `other`.
+    /// Resets the packet to the bytes of `other`, without its header vector.
     pub fn copy_bytes_from(&mut self, other: &Packet) {
         self.set_bytes(other.bytes());
         self.virtual_len = other.virtual_len;
     }
 
-    /// Returns the frame with a few bytes behind it, its length, and the header vector, borrowed apart.
+    /// Returns the frame followed by [`SLACK`] bytes, the frame's length, and the header vector.
     #[inline]
     pub(crate) fn frame_and_phv(&mut self) -> (&mut [u8], usize, &mut Phv) {
         let place = self.range();
@@ -291,7 +293,8 @@ impl Packet {
         (&mut memory[place.start..place.end + SLACK], place.len(), phv)
     }
 
-    /// Makes the first `len` bytes real, out of the virtual tail if need be. False if the frame is shorter.
+    /// Ensures that the first `len` bytes are stored, taking them from the virtual tail if necessary. Returns
+    /// `false` if the frame is shorter.
     #[inline]
     pub(crate) fn materialise(&mut self, len: usize) -> bool {
         len <= self.range().len() || self.materialise_tail(len)
@@ -304,14 +307,15 @@ impl Packet {
         if missing > self.virtual_len as usize {
             return false;
         }
+        // The memory is recycled and holds bytes of earlier packets; the virtual tail reads as zeros.
         self.reserve(start + len + SLACK)[end..start + len].fill(0);
         self.end += missing as u32;
         self.virtual_len -= missing as u32;
         true
     }
 
-    /// Returns the address of the frame, where at least `frame_ptr` bytes of memory begin, and the number of free bytes in front
-    /// of it.
+    /// Returns the address of the frame, after ensuring that `room` bytes of memory begin there, and the
+    /// number of free bytes before it.
     #[inline(always)]
     pub(crate) fn frame_ptr(&mut self, room: usize) -> (*mut u8, u32) {
         let (start, end) = (self.start, self.start as usize + room);
@@ -326,13 +330,13 @@ impl Packet {
         self.reserve(end).as_mut_ptr()
     }
 
-    /// Lets the frame begin `bytes` earlier, in the free bytes in front of it, where its first ones have been written.
+    /// Extends the frame by `bytes` at the front, into headroom that has been written already.
     #[inline]
     pub(crate) fn extend_front(&mut self, bytes: u32) {
         self.start = self.start.saturating_sub(bytes);
     }
 
-    /// Replaces the first `old` bytes by `new` bytes of room, and keeps the first `front`.
+    /// Replaces the first `old` bytes by `new` bytes, of which the first `front` keep the old contents.
     #[inline]
     pub(crate) fn replace_front(&mut self, old: usize, new: usize, front: usize) {
         if new >= old {
@@ -346,7 +350,7 @@ impl Packet {
         }
     }
 
-    /// Replaces the first `old` bytes by `new` bytes of room, whose contents are left undefined.
+    /// Replaces the first `old` bytes by `new` bytes with undefined contents.
     #[inline]
     pub(crate) fn resize_front(&mut self, old: usize, new: usize) {
         let payload = self.start as usize + old;
@@ -356,7 +360,7 @@ impl Packet {
         self.start = (self.start as usize + old - new) as u32;
     }
 
-    /// Moves the frame back so that it can grow at the front by `more`.
+    /// Moves the frame back in memory, so that it can grow by `more` at the front.
     #[cold]
     fn make_headroom(&mut self, more: usize) {
         let (place, start) = (self.range(), more + HEADROOM);
@@ -365,7 +369,7 @@ impl Packet {
         (self.start, self.end) = (start as u32, end as u32);
     }
 
-    /// Inverts a bit of the bytes that are kept; one beyond them changes nothing.
+    /// Inverts a bit of the stored bytes. A bit beyond them has no effect.
     pub fn invert_bit(&mut self, bit: usize) {
         let place = self.range();
         if let Some(byte) = self.memory_mut()[place].get_mut(bit / 8) {
@@ -373,7 +377,7 @@ impl Packet {
         }
     }
 
-    /// Cuts the frame to at most `len` bytes.
+    /// Truncates the frame to at most `len` bytes.
     pub fn truncate(&mut self, len: u32) {
         let kept = (self.end - self.start).min(len);
         self.end = self.start + kept;
@@ -393,44 +397,42 @@ impl fmt::Debug for Packet {
     }
 }
 
-/// Boxes of packets that are done, to be used again.
+/// A pool of free packets.
 #[derive(Debug, Default)]
-// The boxes are what is recycled: they travel, the packets in them stay where they are.
+// The pool recycles the boxes; a packet never moves in memory.
 #[allow(clippy::vec_box)]
 pub struct PacketPool {
     free: Vec<Box<Packet>>,
 }
 
 impl PacketPool {
-    /// Packets that a pool keeps: about 2 MB. Copies of multicast packets come from one pool and end in another, which would
-    /// grow for ever.
+    /// The most packets that a pool keeps, about 1.6 MB. Without a bound the pool of a switch where multicast
+    /// copies end would grow forever.
     pub const MAX_FREE: usize = 4_096;
 
-    /// Returns an empty pool.
     pub fn new() -> PacketPool {
         PacketPool::default()
     }
-    /// Returns a packet with undefined contents: write it before use.
+    /// Returns a packet with undefined contents: reset it with [`Packet::set_bytes`] or copy to it before
+    /// use.
     pub fn get(&mut self) -> Box<Packet> {
         self.free.pop().unwrap_or_default()
     }
-    /// Takes a packet back, unless [`Self::MAX_FREE`] wait already.
+    /// Returns a packet to the pool, or frees it if the pool has [`Self::MAX_FREE`] packets.
     pub fn put(&mut self, packet: Box<Packet>) {
         if self.free.len() < Self::MAX_FREE {
             self.free.push(packet);
         }
     }
-    /// Returns a copy of `packet`: bytes and header vector.
+    /// Returns a copy of `packet`, bytes and header vector.
     pub fn copy(&mut self, packet: &Packet) -> Box<Packet> {
         let mut copy = self.get();
         copy.copy_from(packet);
         copy
     }
-    /// Returns the number of boxes in the pool.
     pub fn len(&self) -> usize {
         self.free.len()
     }
-    /// Returns whether the pool holds no box.
     pub fn is_empty(&self) -> bool {
         self.free.is_empty()
     }

@@ -1,20 +1,20 @@
-//! Asking for memory before it is needed.
+//! Prefetching of memory into the processor's cache.
 
 #![allow(unsafe_code)]
 
-/// Bytes that one prefetch loads.
+/// Size of a cache line in bytes.
 pub(crate) const CACHE_LINE: usize = 64;
 
-/// Tells the processor that what `of` points to will be read soon. It changes nothing that a program can see.
+/// Prefetches the first cache line of `of`. It has no effect on the program's state.
 ///
-/// A driver of many switches knows a few events ahead whose packet comes next, when the caches have long forgotten it:
-/// waiting for memory was a third of the cost of a packet at 128 hosts (docs/performance.md).
+/// A driver of many switches knows a few events ahead which packet comes next, and by then the packet has
+/// left the cache: cache misses were a third of the cost of a packet at 128 hosts (docs/performance.md).
 #[inline(always)]
 pub fn prefetch<T>(of: &T) {
     prefetch_line(std::ptr::from_ref(of).cast());
 }
 
-/// Tells the processor that all of what `of` points to will be read soon.
+/// Prefetches all cache lines of `of`.
 #[inline(always)]
 pub fn prefetch_all<T>(of: &T) {
     for at in (0..size_of::<T>()).step_by(CACHE_LINE) {
@@ -27,7 +27,8 @@ fn prefetch_line(address: *const i8) {
     #[cfg(target_arch = "x86_64")]
     {
         use std::arch::x86_64::{_MM_HINT_T0, _mm_prefetch};
-        // SAFETY: SSE is part of x86_64, and a prefetch reads nothing and never faults, whatever the address.
+        // SAFETY: SSE is part of x86-64, and a prefetch accesses no memory architecturally: it never faults,
+        // whatever the address.
         unsafe { _mm_prefetch::<_MM_HINT_T0>(address) };
     }
     #[cfg(not(target_arch = "x86_64"))]

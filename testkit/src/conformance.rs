@@ -1,4 +1,4 @@
-//! Conformance tests of schemes, whatever their control law. Each function panics if a scheme fails.
+//! Conformance tests for schemes with any control law. Each function panics if the scheme fails.
 
 use crate::net::{Faults, RATE, TestNetwork};
 use crate::sender_harness::{SenderHarness, hop, params};
@@ -9,30 +9,30 @@ use weir_host::scheme::{LossEvent, LossKind, RateEvent, SchemeConfig, TelemetryS
 use weir_host::telemetry::Hop;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A scheme with its parameters.
+/// A scheme with its parameter values.
 pub type SchemeRef = Arc<dyn SchemeConfig>;
 
 const FLOW_BASE_RTT: Time = Time::from_us(12);
-/// Ticks of the switches' clocks: of hardware, and of BMv2.
+/// Ticks of switch clocks: of hardware, and of BMv2.
 const NS: Time = Time::from_ns(1);
 const US: Time = Time::from_us(1);
 
-/// Bounds for two flows that share a port of 100 Gbit/s with a base RTT of 6 us. The second flow starts when the
-/// first has the whole link; parameters have their defaults.
+/// Bounds for two flows that share a port of 100 Gbit/s with a base RTT of 6 us, with default parameters. The second
+/// flow starts when the first one uses the whole link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Expectations {
-    /// Time after the start of the second flow until Jain's index is above 0.95 and the link is busy.
+    /// Time from the start of the second flow until Jain's index exceeds 0.95 and the link is busy.
     pub fair_within: Time,
-    /// Time after the end of the second flow until the first has nine tenths of the link again.
+    /// Time from the end of the second flow until the first one uses nine tenths of the link again.
     pub recovers_within: Time,
-    /// Longest queue, the start of the second flow at line rate included.
+    /// Longest queue, including the start of the second flow at line rate.
     pub peak: Bytes,
     /// Longest queue once both flows have converged.
     pub steady: Bytes,
 }
 
-/// Makes a test of each function of this module, for a scheme of the type `$scheme` with its default parameters. They
-/// are in a module `$name`.
+/// Defines a module `$name` with a test for each function of this module, run on a scheme of type `$scheme` with
+/// default parameters.
 #[macro_export]
 macro_rules! conformance {
     ($name:ident: $scheme:ty, $expectations:expr) => {
@@ -76,11 +76,11 @@ macro_rules! conformance {
     };
 }
 
-/// Returns a scheme of a type with its default parameters.
+/// Returns the scheme of type `S` with its default parameters.
 ///
 /// # Panics
 ///
-/// Another scheme of this crate has the same name, or the default of a parameter is out of its range.
+/// A built-in scheme has the same name.
 pub fn default_config<S: weir_host::scheme::Scheme>() -> SchemeRef {
     let registry = weir_host::schemes::Registry::builtin().with::<S>();
     registry.get(S::NAME).expect("defaults are in range")
@@ -103,11 +103,11 @@ pub fn starts_at_line_rate(scheme: &SchemeRef) {
             scheme.name(),
             start.window
         );
-        assert_eq!(start.timer, None, "{}: there is nothing to wait for yet", scheme.name());
+        assert_eq!(start.timer, None, "{}: a timer before any event", scheme.name());
     }
 }
 
-/// Returns a hop as a forger or a broken switch may write it.
+/// Generates hops as a forger or a faulty switch may write them.
 fn any_hop() -> impl Strategy<Value = Hop> {
     let rate = prop::sample::select(vec![0, 1_000_000, 10_000_000_000, 100_000_000_000, 800_000_000_000]);
     let edge = |max: u32| prop_oneof![Just(0), Just(max - 1), 0..max];
@@ -118,8 +118,7 @@ fn any_hop() -> impl Strategy<Value = Hop> {
         })
 }
 
-/// Asserts that window and rate stay above zero and within line rate, and that timers advance, whatever a sender half
-/// is told.
+/// Checks that window and rate stay above zero and within line rate, and that timers advance, for arbitrary feedback.
 pub fn survives_any_feedback(scheme: &SchemeRef) {
     let step = || {
         (
@@ -162,7 +161,7 @@ pub fn survives_any_feedback(scheme: &SchemeRef) {
                 _ => probe.ack(&hops),
             };
             prop_assert!(decision.window >= Bytes::new(1), "{:?}", decision);
-            // A window that starts small grows while it is filled: the probe has 100 packets in flight.
+            // With slow start the window grows while it is used: the harness has 100 packets in flight.
             let max = if scheme.needs().transport.slow_start { Bytes::new(102_000) } else { start.window };
             prop_assert!(decision.window <= max, "{:?}", decision);
             prop_assert!(decision.rate.as_bps() >= 1 && decision.rate <= nic, "{:?}", decision);
@@ -174,7 +173,7 @@ fn uses_telemetry(scheme: &SchemeRef) -> bool {
     !matches!(scheme.needs().telemetry, TelemetrySource::None | TelemetrySource::RateNotifications)
 }
 
-/// Returns a sender half with a congested path to start from, if the scheme uses telemetry.
+/// Returns a harness whose sender has seen a congested path; `None` if the scheme uses no telemetry.
 fn congested(scheme: &SchemeRef) -> Option<SenderHarness> {
     if !uses_telemetry(scheme) {
         return None;
@@ -186,12 +185,11 @@ fn congested(scheme: &SchemeRef) -> Option<SenderHarness> {
     Some(probe)
 }
 
-/// Checks that impossible telemetry is left out and counted, and that later telemetry is taken again.
+/// Checks that implausible telemetry is ignored and counted, and that valid telemetry is used afterwards.
 ///
 /// # Panics
 ///
-/// A record that is impossible changes the decision or is not counted, or a valid one after it changes
-/// nothing.
+/// An implausible record changes the decision or is not counted, or a valid one after it changes nothing.
 pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
     if let Some(mut probe) = congested(scheme) {
         let before = probe.sender.decision();
@@ -206,7 +204,7 @@ pub fn leaves_out_impossible_telemetry(scheme: &SchemeRef) {
         assert_eq!(probe.ack_next_round(&[hop(100, 13_000, 1_150_000, 0)]), before, "{name}");
         let checks = probe.checks;
         assert_eq!((checks.unknown_rate, checks.stale, checks.too_fast), (1, 1, 1), "{name}");
-        // One frame more than the rate allows, counted when its first byte left, is no forgery.
+        // One frame more than the rate allows is plausible: switches count a frame when its first byte leaves.
         assert_ne!(probe.ack_next_round(&[hop(100, 12_001, 151_518, 0)]), before, "{name}");
         assert_eq!(probe.checks.total(), 3, "{name}");
     }
@@ -224,15 +222,14 @@ pub fn skips_equal_timestamps(scheme: &SchemeRef) {
         for _ in 0..3 {
             assert_eq!(probe.ack_next_round(&[hop(100, 12_000, 151_000, 0)]), before, "{}", scheme.name());
         }
-        // The counter ran on to 225,000: measured since 150,000 that is half the link in T.
+        // The counter advances to 225,000: measured since 150,000, that is half the link's rate over T.
         let next = probe.ack_next_round(&[hop(100, 24_000, 225_000, 0)]);
         let mut direct = congested(scheme).expect("it uses telemetry");
         assert_eq!(next, direct.ack_next_round(&[hop(100, 24_000, 225_000, 0)]), "{}", scheme.name());
     }
 }
 
-/// Checks that a hop without news keeps its last value: a less congested hop beside it must not pass for the
-/// worst.
+/// Checks that a hop without new data keeps its last value: a less congested hop must not become the bottleneck.
 ///
 /// # Panics
 ///
@@ -249,11 +246,11 @@ pub fn remembers_a_quiet_hop(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that counters that wrap between two ACKs are measured as if they had not.
+/// Checks that counters that wrap between two ACKs are measured as if they did not.
 ///
 /// # Panics
 ///
-/// The decision differs from that without a wrap, or the telemetry is counted as impossible.
+/// The decision differs from the one without a wrap, or the telemetry is counted as implausible.
 pub fn counts_across_wraps(scheme: &SchemeRef) {
     if uses_telemetry(scheme) {
         let run = |at: u32, tx: u32| {
@@ -275,8 +272,8 @@ pub fn counts_across_wraps(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that the next ACK of a flow that was idle for longer than a counter can tell only records
-/// (docs/algorithms/README.md#wraps). The limit follows the clock and the rate of the port.
+/// Checks that the first ACK after an idle time longer than the counters can measure only records
+/// (docs/algorithms/README.md#wraps). The limit depends on the clock and on the port's rate.
 ///
 /// # Panics
 ///
@@ -299,7 +296,7 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
             params.tick = tick;
             let mut probe = SenderHarness::new(&**scheme, &params);
             let start = probe.ack_next_round(&[hop(gbps, 0, 0, 9_000_000)]);
-            // The probe itself takes a microsecond.
+            // The harness itself advances by a microsecond per ACK.
             probe.now += gap.saturating_sub(Time::from_us(1));
             let ticks = (gap / tick) as u32;
             (
@@ -314,8 +311,8 @@ pub fn restarts_after_long_gaps(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that another path, or one of another length, starts its records anew, and that the window stays
-/// (HPCC §4.1).
+/// Checks that another path, or a path of another length, restarts the measurement, and that the window stays (HPCC
+/// §4.1).
 ///
 /// # Panics
 ///
@@ -329,24 +326,24 @@ pub fn restarts_on_another_path(scheme: &SchemeRef) {
         let before = probe.sender.decision();
         let longer = [hop(100, 15_000, 168_000, 0), hop(100, 15_000, 0, 0)];
         assert_eq!(probe.ack_next_round(&longer), before, "{}", scheme.name());
-        // A port that changed its rate starts anew alone.
+        // A port whose rate changed restarts alone.
         let faster = [hop(400, 16_000, 171_000, 0), hop(100, 16_000, 1_000, 0)];
         assert_ne!(probe.ack_next_round(&faster), before, "{}", scheme.name());
     }
 }
 
-/// Jain's index.
+/// Returns Jain's fairness index.
 fn jain(shares: &[f64]) -> f64 {
     let sum: f64 = shares.iter().sum();
     sum * sum / (shares.len() as f64 * shares.iter().map(|share| share * share).sum::<f64>())
 }
 
-/// Checks that two flows into one port share it: within the time that the scheme says fair, the link busy,
-/// the queue as it says, nothing repeated; and that when one has stopped the other takes the link again.
+/// Checks that two flows to one port share it within `expectations`: fair, with a busy link, bounded queues and no
+/// retransmissions; and that after the end of one the other uses the whole link again.
 ///
 /// # Panics
 ///
-/// A bound of `expectations` does not hold, or a packet was dropped or repeated.
+/// A bound of `expectations` does not hold, or a packet was dropped or sent again.
 pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     let name = scheme.name();
     let Expectations { fair_within, recovers_within, peak, steady } = *expectations;
@@ -378,8 +375,8 @@ pub fn shares_a_port(scheme: &SchemeRef, expectations: &Expectations) {
     }
 }
 
-/// Two flows from the start, under some condition: Jain's index and the share of the link once they had
-/// the time that their scheme asks for, and that nothing was repeated or dropped.
+/// Checks, under some condition, that two flows that start together share the link fairly after the scheme's
+/// convergence time, without retransmissions or drops.
 fn two_flows(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ack_every: u32) {
     let name = scheme.name();
     let mut net = TestNetwork::with_config(3, scheme, 1, |config| config.ack_every = ack_every);
@@ -398,23 +395,23 @@ fn two_flows(scheme: &SchemeRef, expectations: &Expectations, faults: Faults, ac
     assert_eq!((stats.retransmits, stats.timeouts, stats.drops.total()), (0, 0, 0), "{name}");
 }
 
-/// Every packet and every answer to it arrives twice: feedback that tells nothing new neither starves a
-/// flow nor stops it from sharing.
+/// Checks that two flows share a port although the network delivers every packet twice: repeated feedback neither
+/// starves a flow nor keeps it from sharing.
 pub fn survives_repeated_feedback(scheme: &SchemeRef, expectations: &Expectations) {
     two_flows(scheme, expectations, Faults { duplicate: 1.0, ..Faults::default() }, 1);
 }
 
-/// One ACK for eight packets (FNCC §3.2.3, HPCC++ §6.2).
+/// Checks that two flows share a port with one ACK for eight packets (FNCC §3.2.3, HPCC++ §6.2).
 pub fn needs_few_acks(scheme: &SchemeRef, expectations: &Expectations) {
     two_flows(scheme, expectations, Faults::default(), 8);
 }
 
-/// Checks that sixteen flows of one message each into one port, all at line rate, finish: none starves, and
-/// the link is busy while they last.
+/// Checks that sixteen flows of one message each into one port, all starting at line rate, finish: no flow starves,
+/// and the link stays busy.
 ///
 /// # Panics
 ///
-/// The last flow takes more than twice the ideal time, or a packet was repeated.
+/// The last flow takes more than twice the ideal time, or a packet was sent again.
 pub fn gets_an_incast_through(scheme: &SchemeRef) {
     let name = scheme.name();
     let (senders, size) = (16, Bytes::from_kb(500));
@@ -429,11 +426,11 @@ pub fn gets_an_incast_through(scheme: &SchemeRef) {
     assert_eq!(net.hosts.iter().map(|host| host.stats().retransmits).sum::<u64>(), 0, "{name}");
 }
 
-/// Checks that a flow that was idle for longer than the clock of the telemetry counts continues as before.
+/// Checks that a flow that was idle for longer than the telemetry clock's range continues as before.
 ///
 /// # Panics
 ///
-/// The flow has less than nine tenths of the link afterwards, or a packet was repeated.
+/// The flow has less than nine tenths of the link afterwards, or a packet was sent again.
 pub fn continues_after_a_long_pause(scheme: &SchemeRef) {
     let mut net = TestNetwork::star(2, scheme);
     let flow = net.open(0, 1, None);
@@ -449,14 +446,14 @@ pub fn continues_after_a_long_pause(scheme: &SchemeRef) {
     }
 }
 
-/// Checks that each parameter's default reads back as itself and is what a fresh scheme has, and
-/// that invalid values are refused with the range and without a change.
+/// Checks that each parameter's default is the value of a new scheme and can be set again, and that invalid values
+/// are refused with a message that contains the range, without changing the scheme.
 ///
 /// # Panics
 ///
 /// A parameter breaks one of these rules, has no description, or occurs twice.
 pub fn reads_and_writes_its_parameters(mut scheme: SchemeRef) {
-    let scheme = Arc::get_mut(&mut scheme).expect("nobody else has it");
+    let scheme = Arc::get_mut(&mut scheme).expect("the only reference");
     let name = scheme.name();
     let mut names = Vec::new();
     for Parameter { info, default } in scheme.parameters() {

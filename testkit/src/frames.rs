@@ -1,4 +1,4 @@
-//! Single hosts and frames of the test's own making.
+//! A single host, and frames built by the test.
 
 use crate::net::{BASE_RTT, Frame, RATE, addr, rebuild};
 use std::sync::Arc;
@@ -13,11 +13,11 @@ pub const PORT: u16 = 50_000;
 ///
 /// # Panics
 ///
-/// The configuration cannot work.
+/// The configuration is invalid.
 pub fn host(scheme: &Arc<dyn SchemeConfig>, tune: impl FnOnce(&mut HostConfig)) -> Host {
     let mut config = HostConfig::new(addr(0), RATE, BASE_RTT, scheme.clone());
     tune(&mut config);
-    Host::new(config).expect("a good config")
+    Host::new(config).expect("valid configuration")
 }
 
 /// Opens a flow to the peer.
@@ -36,7 +36,7 @@ pub fn open(host: &mut Host, now: Time, message: u32, size: u64) -> FlowId {
     host.open(now, spec).expect("a new message")
 }
 
-/// Returns a packet from the peer, as plain as can be.
+/// Returns a packet from the peer without flags, grant or ECN.
 pub fn from_peer(kind: PacketKind, message: u32, seq: u32) -> FrameRepr {
     FrameRepr {
         source_mac: [3; 6],
@@ -56,12 +56,12 @@ pub fn deliver(host: &mut Host, now: Time, repr: &FrameRepr, records: &[u8]) {
     host.receive(now, &frame.head, frame.payload);
 }
 
-/// Returns what the NIC gets now, if anything.
+/// Returns the headers of the next frame to transmit at `now`, if any.
 pub fn poll_transmit(host: &mut Host, now: Time) -> Option<FrameRepr> {
     take_frame(host, now).map(|frame| FrameRepr::parse(&frame.view()))
 }
 
-/// Returns the frame that the host gives its NIC now, if any.
+/// Returns the next frame to transmit at `now`, if any.
 ///
 /// # Panics
 ///
@@ -71,7 +71,7 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
     match host.transmit(now, 0, &mut head) {
         Transmit::Frame { head_len, payload, .. } => {
             head.truncate(head_len);
-            FrameView::new(&head, payload).expect("hosts make good frames");
+            FrameView::new(&head, payload).expect("hosts emit valid frames");
             Some(Frame { head, payload })
         }
         Transmit::Policy { .. } => Some(Frame { head: host.policy_frame().to_vec(), payload: 0 }),
@@ -79,14 +79,15 @@ pub fn take_frame(host: &mut Host, now: Time) -> Option<Frame> {
     }
 }
 
-/// Returns all DATA that may leave one after the other, the clock following the pacing; with the time of the last.
+/// Returns all DATA that may be sent from `now` on, advancing the clock with the pacing, and the time of the last
+/// packet.
 pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     let mut all = Vec::new();
     loop {
         match poll_transmit(host, now) {
             Some(frame) => all.push(frame),
             None => match host.next_wakeup() {
-                // Pacing releases are near, timeouts far.
+                // Wakeups within 100 us are pacing releases; retransmission timeouts are later.
                 Some(next) if next < now + Time::from_us(100) => {
                     now = now.max(next);
                     host.wakeup(now);
@@ -97,7 +98,7 @@ pub fn drain(host: &mut Host, mut now: Time) -> (Vec<FrameRepr>, Time) {
     }
 }
 
-/// Returns one record, of a port of [`RATE`].
+/// Returns one record of a port at [`RATE`], in wire format.
 ///
 /// # Panics
 ///

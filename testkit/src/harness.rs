@@ -1,16 +1,16 @@
-//! Runs tests that need something this machine may not have, and counts them as ignored if so, in
-//! the words of Rust's own test harness.
+//! A test runner for tests that need something the machine may lack, such as privileges. If it is missing, the tests
+//! are reported as ignored, in the output format of Rust's test harness.
 
 #![allow(clippy::print_stdout)]
 
 use std::panic::catch_unwind;
 use std::process::ExitCode;
 
-/// A test and its name.
+/// Name and function of a test.
 pub type Test = (&'static str, fn());
 
-/// Runs the tests whose names contain the first argument that is no option, but not those that contain what
-/// `--skip` names. `missing` says why none can run here.
+/// Runs the tests whose names contain the first argument that is not an option, except those whose names contain the
+/// value of a `--skip` option. If `missing` is set, all tests are reported as ignored for that reason.
 pub fn run(tests: &[Test], missing: Option<String>) -> ExitCode {
     let (mut filter, mut skipped) = (None, Vec::new());
     let mut arguments = std::env::args().skip(1);

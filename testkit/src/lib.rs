@@ -1,6 +1,7 @@
-//! For tests only: the rules that every congestion control scheme must keep, and the bench to test it on.
+//! Test support: the conformance tests that every congestion control scheme must pass, and the harnesses that they
+//! use. No production code depends on this crate.
 //!
-//! A crate with a scheme of its own runs the [`mod@conformance`] tests with one line:
+//! A crate that defines a scheme runs the [`mod@conformance`] tests with one macro call:
 //!
 //! ```text
 //! weir_testkit::conformance!(mine: Mine, Expectations {
@@ -11,13 +12,14 @@
 //! });
 //! ```
 //!
-//! [`probe::SenderHarness`] feeds one sender half by hand. [`net::TestNetwork`] is a network of hosts around one ideal switch in virtual
-//! time.
+//! [`sender_harness::SenderHarness`] drives a single sender half. [`net::TestNetwork`] is a network of hosts around
+//! one ideal switch in virtual time.
 
+#![warn(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 pub mod conformance;
-#[allow(missing_docs)] // The names of a test bench say enough.
+#[allow(missing_docs)]
 pub mod frames;
 pub mod harness;
 #[allow(missing_docs)]

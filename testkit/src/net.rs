@@ -1,9 +1,8 @@
-//! A network of hosts around one switch, in virtual time: whole-transport tests in ten lines.
+//! A network of hosts around one switch, in virtual time: a test of the whole transport takes about ten lines.
 //!
-//! The switch is ideal: per port one queue without limit, INT as docs/wire.md#records has it (records of DATA that asks
-//! for it from the port it leaves by, of ACKs that ask for it from the port they came in by), marks where the scheme
-//! wants them. Faults apply to frames as they leave the switch. Every DATA packet is checked against its flow's window
-//! and pacing rate.
+//! The switch is ideal: one unlimited queue per port; INT as in docs/wire.md#records (for DATA the record of the port
+//! by which it leaves, for ACKs that of the port by which they arrived); ECN marks as the scheme needs them. Faults
+//! apply to frames as they leave the switch. Every DATA packet is checked against its flow's window and pacing rate.
 
 use crate::reference_port;
 use rand::{RngExt, SeedableRng};
@@ -20,7 +19,7 @@ use weir_host::wire::{
 use weir_host::{Announcement, FlowId, FlowInfo, FlowSpec, Host, HostConfig, HostEvent, Transmit};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A frame in flight: its first bytes, and the number of zero bytes that follow them.
+/// A frame in flight: its first bytes, and the number of zero bytes that follow.
 #[derive(Clone, Debug)]
 pub struct Frame {
     pub head: Vec<u8>,
@@ -35,22 +34,22 @@ impl Frame {
     ///
     /// # Panics
     ///
-    /// The frame is malformed; hosts and this switch make none.
+    /// The frame is malformed; hosts and this switch produce no such frames.
     pub fn view(&self) -> FrameView<'_> {
-        FrameView::new(&self.head, self.payload).expect("hosts and this switch make good frames")
+        FrameView::new(&self.head, self.payload).expect("hosts and this switch emit valid frames")
     }
 }
 
-/// Faults of a frame, each with its probability.
+/// Probabilities of faults, for each frame.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Faults {
     pub loss: f64,
     pub duplicate: f64,
-    /// Delayed by up to ten frame times, so that later frames overtake it.
+    /// Probability of a delay of up to ten frame times, by which later frames overtake.
     pub reorder: f64,
-    /// Marked as congested, if ECN-capable.
+    /// Probability of an ECN mark, if the frame is ECN-capable.
     pub mark: f64,
-    /// Path of packets. Another path has other switches with counters of their own, but the same queue.
+    /// Path of packets. Another path has other switch ids and counters, but the same queues.
     pub path: u16,
 }
 
@@ -76,11 +75,11 @@ struct Nic {
     busy: bool,
     paused: u8,
     wakeup: Option<Time>,
-    /// Per flow: when its last DATA left, and how long it was.
+    /// By flow: time and length in bytes of the last DATA frame.
     last: HashMap<FlowId, (Time, u64)>,
 }
 
-/// The change that a lying switch makes to a record.
+/// The change that a faulty switch makes to a record.
 pub type RecordTamper = fn(&mut IntRecord);
 
 pub struct TestNetwork {
@@ -90,7 +89,7 @@ pub struct TestNetwork {
     /// Largest queue of each port, in bytes.
     pub peak: Vec<u64>,
     pub faults: Faults,
-    /// A lie of the switch: which sender's packets get it, and what it does to their records.
+    /// The host whose packets carry tampered records, and the change to them.
     pub tamper: Option<(usize, RecordTamper)>,
     nics: Vec<Nic>,
     ports: Vec<Port>,
@@ -107,18 +106,18 @@ pub struct TestNetwork {
 
 pub const RATE: Bandwidth = Bandwidth::from_gbps(100);
 pub const DELAY: Time = Time::from_ns(1_500);
-/// A little above four links of 1.5 us and two full frames' serialisation there.
+/// Slightly above the delay of four links and the serialisation of two full frames.
 pub const BASE_RTT: Time = Time::from_ns(6_500);
 
 pub fn addr(host: usize) -> Ipv4Addr {
     Ipv4Addr::new(10, 0, 0, host as u8 + 1)
 }
 
-/// Distance of the byte counters of one path's switches from another's.
+/// Offset between the byte counters of the switches of different paths.
 const PATH_COUNTER_OFFSET: u64 = 54_321_000;
 
 impl TestNetwork {
-    /// `hosts` hosts at 100 Gbit/s, 1.5 us from the switch.
+    /// Creates a network of `hosts` hosts at 100 Gbit/s, with links of 1.5 us to the switch.
     pub fn star(hosts: usize, scheme: &Arc<dyn SchemeConfig>) -> TestNetwork {
         TestNetwork::with_config(hosts, scheme, 1, |_| {})
     }
@@ -127,7 +126,7 @@ impl TestNetwork {
     ///
     /// # Panics
     ///
-    /// The configuration cannot work.
+    /// The configuration is invalid.
     pub fn with_config(
         hosts: usize,
         scheme: &Arc<dyn SchemeConfig>,
@@ -137,7 +136,7 @@ impl TestNetwork {
         let host = |i| {
             let mut config = HostConfig::new(addr(i), RATE, BASE_RTT, scheme.clone());
             tune(&mut config);
-            Host::new(config).expect("a good config")
+            Host::new(config).expect("valid configuration")
         };
         TestNetwork {
             now: Time::ZERO,
@@ -160,7 +159,7 @@ impl TestNetwork {
         }
     }
 
-    /// Opens a flow from one host to another; without a size it sends until it is stopped.
+    /// Opens a flow from host `from` to host `to`; without a size it sends until it is stopped.
     ///
     /// # Panics
     ///
@@ -180,11 +179,11 @@ impl TestNetwork {
         flow
     }
 
-    /// Opens a flow whose first packets list the hosts that are about to send too.
+    /// Opens a flow that announces the senders of an incast in its first packets.
     ///
     /// # Panics
     ///
-    /// The list does not fit the first packets.
+    /// The announcement does not fit the first packets.
     pub fn open_announcing(
         &mut self,
         from: usize,
@@ -192,7 +191,7 @@ impl TestNetwork {
         size: Bytes,
         announcement: &Announcement,
     ) -> FlowId {
-        // Paused, so that nothing leaves before the list is known.
+        // The host is paused, so that no packet leaves before the announcement is known.
         self.pause(from, 1);
         let flow = self.open(from, to, Some(size));
         self.hosts[from].announce(flow, announcement).expect("the list fits");
@@ -229,17 +228,17 @@ impl TestNetwork {
         self.poll_host(host);
     }
 
-    /// Puts a frame of the test's own making before a host.
+    /// Delivers `frame` to a host.
     pub fn inject(&mut self, host: usize, frame: &Frame) {
         self.hosts[host].receive(self.now, &frame.head, frame.payload);
         self.poll_host(host);
     }
 
-    /// Handles all events up to `until`, and sets the clock to it.
+    /// Handles all events up to and including `until`, and sets the clock to `until`.
     ///
     /// # Panics
     ///
-    /// An event lies in the past, by a bug of this bench.
+    /// An event lies in the past, which is a bug of this module.
     pub fn run_until(&mut self, until: Time) {
         while let Some(entry) = self.agenda.first_entry() {
             if entry.key().0 > until {
@@ -253,22 +252,22 @@ impl TestNetwork {
         self.now = until;
     }
 
-    /// Runs until no flow is left.
+    /// Runs until all flows have finished.
     ///
     /// # Panics
     ///
-    /// Flows are left after `limit`, or nothing will happen any more.
+    /// Flows are unfinished after `limit`, or no event is pending.
     pub fn run_to_end(&mut self, limit: Time) {
         while self.hosts.iter().any(|host| host.flow_count() > 0) {
             let ((next, _), _) =
-                self.agenda.first_key_value().expect("flows are left, but nothing will happen");
-            assert!(*next <= limit, "flows are left after {limit}");
+                self.agenda.first_key_value().expect("flows are unfinished but no event is pending");
+            assert!(*next <= limit, "flows are unfinished after {limit}");
             let next = *next;
             self.run_until(next);
         }
     }
 
-    /// Flow completion times in the order flows finished.
+    /// Returns the flow completion times in the order in which flows finished.
     pub fn fcts(&self) -> Vec<Time> {
         let fct = |(_, event): &(usize, HostEvent)| match event {
             HostEvent::FlowFinished { start, end, .. } => Some(*end - *start),
@@ -284,7 +283,7 @@ impl TestNetwork {
 
     fn handle(&mut self, event: Event) {
         match event {
-            // A wakeup that an earlier one has replaced is no longer the NIC's.
+            // An earlier wakeup has replaced this one.
             Event::Wakeup(host) if self.nics[host].wakeup != Some(self.now) => {}
             Event::Wakeup(host) => {
                 self.nics[host].wakeup = None;
@@ -361,13 +360,13 @@ impl TestNetwork {
         }
     }
 
-    /// Window and pacing both apply, to every DATA packet.
+    /// Checks that a DATA packet respects window and pacing.
     fn check(&mut self, host: usize, flow: FlowId, frame: &Frame) {
         let view = self.flow(host, flow);
         let weir = frame.view().weir;
         let sender = &self.hosts[host];
         let subflow = sender.subflow(flow, usize::from(weir.subflow())).expect("a subflow of the message");
-        // As TCP does it, what fills a gap leaves whatever the window.
+        // As in TCP, a fast retransmission is sent regardless of the window.
         let is_selective = sender.config().recovery() == LossRecovery::Selective;
         let fills_a_gap = is_selective && weir.flags().has(Flags::RETRANSMIT);
         let before = subflow.inflight.get().saturating_sub(u64::from(frame.payload));
@@ -428,7 +427,8 @@ impl TestNetwork {
         self.at(arrival + late, Event::AtHost(to, frame));
     }
 
-    /// The fair rate reaches the sender on ACKs that come in by the port.
+    /// Lowers the grant of an ACK or NACK to the fair rate of port `from`, the egress port of the data that it
+    /// acknowledges.
     fn grant(&mut self, from: usize, frame: Frame) -> Frame {
         let view = frame.view();
         if !matches!(view.weir.kind(), PacketKind::Ack | PacketKind::Nack) {
@@ -439,7 +439,8 @@ impl TestNetwork {
         rebuild(&repr, view.records())
     }
 
-    /// Or by a frame of its own, when DATA that asks joins the port's queue.
+    /// For schemes with RATE packets: sends the flow a RATE packet with the port's fair rate when DATA that requests
+    /// it joins the queue.
     fn send_rate_notification(&mut self, from: usize, to: usize, frame: &Frame) {
         let view = frame.view();
         if self.records || view.weir.kind() != PacketKind::Data || !view.weir.flags().has(Flags::TELEMETRY) {
@@ -457,7 +458,8 @@ impl TestNetwork {
         self.transmit_next(from);
     }
 
-    /// Returns whether the queue that the frame leaves behind calls for a mark, by the scheme's own thresholds.
+    /// Returns whether to mark the frame, by the scheme's thresholds and the queue that it leaves behind. Draws a
+    /// random number.
     fn should_mark(&mut self, port: usize, frame: &Frame) -> bool {
         let Some(EcnThresholds { kmin, kmax, pmax, reference_rate: per }) = self.marking else {
             return false;
@@ -489,7 +491,7 @@ impl TestNetwork {
         let mut record =
             IntRecord::from_counters(rate, self.now.as_ns(), Bytes::new(sent), Bytes::new(queued));
         if view.weir.format().contains(RecordFormat::SOJOURN) {
-            // What is left behind will wait as long as this has waited, as long as the queue does not change.
+            // With a constant queue, the packet has waited as long as the bytes behind it will take to send.
             let waited = self.rate.tx_time(Bytes::new(queued)).as_ns() / u64::from(IntRecord::SOJOURN_UNIT);
             record.queue_units = u16::try_from(waited).unwrap_or(u16::MAX);
         }
@@ -503,7 +505,7 @@ impl TestNetwork {
             records.extend([0, path as u8 + 1, 0, port as u8]);
         }
         if view.weir.format().contains(RecordFormat::QUEUE) {
-            // The only queue of the port has all of it.
+            // A share of 0: the port has no other queue.
             records.extend([0; 4]);
         }
         records.extend(record.pack().to_be_bytes());
@@ -511,13 +513,13 @@ impl TestNetwork {
         rebuild(&FrameRepr::parse(&view), &records)
     }
 
-    /// The switch adds itself to the path id of every packet (`p4src/controls/switch_identity.p4`).
+    /// XORs the switch id into the path id of a packet (`p4src/controls/switch_identity.p4`).
     fn add_switch_id(&self, frame: Frame) -> Frame {
         let view = frame.view();
         let mut repr = FrameRepr::parse(&view);
         repr.weir.path_id ^= self.faults.path + 1;
         let mut passed = rebuild(&repr, view.records());
-        // Policies and announcements have real payload behind the headers.
+        // POLICY packets and announcements have materialised payload behind the headers.
         let real = &frame.head[passed.head.len()..];
         passed.head.extend_from_slice(real);
         passed.payload -= real.len() as u32;
@@ -525,14 +527,14 @@ impl TestNetwork {
     }
 }
 
-/// Makes a frame from its parts.
+/// Builds a frame from headers and records.
 ///
 /// # Panics
 ///
 /// The records do not fit a frame.
 pub fn rebuild(repr: &FrameRepr, records: &[u8]) -> Frame {
     let mut head = vec![0; MAX_HEADER_LEN];
-    let len = repr.emit(records, &mut head).expect("it fits");
+    let len = repr.emit(records, &mut head).expect("the records fit the frame");
     head.truncate(len);
     Frame { head, payload: repr.payload_len }
 }

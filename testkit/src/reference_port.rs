@@ -1,10 +1,11 @@
-//! The laws of ports once more, in floating point and after the papers: what the ideal switch computes.
+//! A reference implementation of port algorithms in floating point, written from the papers. The ideal switch of
+//! [`net`](crate::net) uses it.
 
 use std::collections::HashSet;
 use weir_host::port_algorithm::{GRANT_UNIT_BPS, PortAlgorithm, RcpParams, RoccParams};
 use weir_units::{Bandwidth, Time};
 
-/// Of one port. Rates in bit/s, sizes in bytes.
+/// State of one port. Rates in bit/s, sizes in bytes.
 #[derive(Default)]
 pub struct ReferencePort {
     rate: Option<f64>,
@@ -15,16 +16,17 @@ pub struct ReferencePort {
 }
 
 impl ReferencePort {
-    /// A packet has left, with `queue` bytes behind it and `sent` sent in all.
+    /// Updates the rate after a packet has left: `queue` bytes remain, and `sent` bytes were sent in total. No effect
+    /// before the period of `law` is over.
     pub fn on_departure(&mut self, law: &PortAlgorithm, line: Bandwidth, now: Time, queue: u64, sent: u64) {
         let (period, line) = match law {
             PortAlgorithm::Rocc(law) => (law.period, line.as_bps_f64()),
             PortAlgorithm::Rcp(law) => (law.period, line.as_bps_f64()),
-            // The ideal switch's table is always fresh.
+            // The ideal switch reads its counters directly, so its table is always fresh.
             PortAlgorithm::IntRefresh(_) => return,
-            // Around one switch, credits are scarce at receivers only; hosts limit those themselves.
+            // With one switch, only the receivers' links limit credits, and hosts limit those themselves.
             PortAlgorithm::Credits(_) => return,
-            // It computes nothing.
+            // A threshold needs no state.
             PortAlgorithm::Congestion(_) => return,
         };
         let elapsed = now.saturating_sub(self.at);
@@ -36,7 +38,7 @@ impl ReferencePort {
         match law {
             PortAlgorithm::IntRefresh(_) | PortAlgorithm::Congestion(_) => {}
             PortAlgorithm::Rocc(law) => {
-                // Idle in between: the law, period by period.
+                // The port was idle since the last packet: catch up the periods in between.
                 let periods = if queue == 0.0 { (elapsed / period).clamp(1, 10_000) } else { 1 };
                 for _ in 0..periods {
                     rate = rocc(law, line, rate, queue, self.queue);
@@ -52,12 +54,12 @@ impl ReferencePort {
         *self = ReferencePort { rate: Some(rate), at: now, queue, sent, notified: HashSet::new() };
     }
 
-    /// Returns what ACKs of this port's data are granted.
+    /// Returns the fair rate in units of the grant field; `None` before the first period.
     pub fn grant(&self) -> Option<u32> {
         self.rate.map(|rate| (rate / GRANT_UNIT_BPS as f64) as u32)
     }
 
-    /// Returns what this flow is to be told now, if anything.
+    /// Returns the rate to notify the flow of, at most once per period; `None` if it has been notified.
     pub fn notice(&mut self, flow: (usize, u32)) -> Option<u32> {
         let grant = self.grant()?;
         self.notified.insert(flow).then_some(grant)
@@ -83,7 +85,7 @@ pub fn rocc(law: &RoccParams, line: f64, rate: f64, queue: f64, old: f64) -> f64
     next.clamp(law.min_share * line, line)
 }
 
-/// RCP's equation (docs/algorithms/rcp.md#switch), `elapsed` for T.
+/// RCP's equation (docs/algorithms/rcp.md#switch), with `elapsed` as T.
 pub fn rcp(law: &RcpParams, line: f64, rate: f64, arrivals: f64, queue: f64, elapsed: Time) -> f64 {
     let capacity = law.target * line;
     let d = law.rtt.as_secs_f64();

@@ -1,4 +1,4 @@
-//! One sender half, fed by hand.
+//! Drives a single sender half with ACKs and timers.
 
 use weir_host::custom_record::RecordFields;
 use weir_host::scheme::{AckEvent, Decision, FlowParams, SchemeConfig, Sender};
@@ -12,7 +12,7 @@ pub struct SenderHarness {
     pub now: Time,
     pub concurrency: u16,
     pub path_id: u16,
-    /// Path of DATA where it differs from that of the records.
+    /// Path id of DATA; `None` if equal to `path_id`.
     pub data_path: Option<u16>,
     pub ecn_echo: bool,
     pub rtt: Option<Time>,
@@ -26,7 +26,7 @@ pub fn params(nic_rate: Bandwidth, base_rtt: Time) -> FlowParams {
     FlowParams { nic_rate, base_rtt, payload: Bytes::new(1000), tick, record }
 }
 
-/// Returns a record of a port at `gbps`.
+/// Returns a hop of a port at `gbps` Gbit/s.
 pub fn hop(gbps: u64, at: u32, tx_bytes: u32, queue: u32) -> Hop {
     Hop { rate: Bandwidth::from_gbps(gbps), timestamp: at, tx_bytes, queue, link: 0, share: None }
 }
@@ -48,14 +48,15 @@ impl SenderHarness {
         }
     }
 
-    /// Returns the ACK of the first packet sent since the last commit.
+    /// Delivers an ACK that starts a new round trip (its `seq` lies beyond the previous `snd_nxt`) and returns the
+    /// decision.
     pub fn ack_next_round(&mut self, hops: &[Hop]) -> Decision {
         self.seq = self.snd_nxt + 1000;
         self.snd_nxt = self.seq + 100_000;
         self.ack(hops)
     }
 
-    /// Lets the sender half's timers expire up to `until`.
+    /// Runs the sender half's timers up to `until` and returns the decision in force.
     pub fn run_timers_until(&mut self, until: Time) -> Decision {
         while let Some(at) = self.sender.decision().timer.filter(|&at| at <= until) {
             self.now = self.now.max(at);
@@ -65,11 +66,11 @@ impl SenderHarness {
         self.sender.decision()
     }
 
-    /// Gives the sender half another ACK of the same round trip, and returns its decision.
+    /// Delivers another ACK of the same round trip and returns the decision.
     ///
     /// # Panics
     ///
-    /// The sender returns a decision other than the one that it holds.
+    /// The sender returns another decision than the one in force.
     pub fn ack(&mut self, hops: &[Hop]) -> Decision {
         self.now += Time::from_us(1);
         let decision = self.sender.on_ack(

@@ -30,39 +30,39 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Bandwidth {
-    /// Nothing moves.
+    /// 0 bit/s.
     pub const ZERO: Bandwidth = Bandwidth(0);
 
-    /// From bits per second.
+    /// Creates a rate from bits per second.
     pub const fn from_bps(bps: u64) -> Bandwidth {
         Bandwidth(bps)
     }
-    /// From megabits (10^6) per second.
+    /// Creates a rate from megabits (10^6) per second.
     pub const fn from_mbps(mbps: u64) -> Bandwidth {
         Bandwidth(mbps * 1_000_000)
     }
-    /// From gigabits (10^9) per second.
+    /// Creates a rate from gigabits (10^9) per second.
     pub const fn from_gbps(gbps: u64) -> Bandwidth {
         Bandwidth(gbps * 1_000_000_000)
     }
-    /// From a float of bits per second, rounded; negative and NaN give zero.
+    /// Creates a rate from bits per second, rounded; negative and NaN give zero.
     pub fn from_bps_f64(bps: f64) -> Bandwidth {
         Bandwidth(bps.round() as u64)
     }
-    /// In bits per second.
+    /// Returns the rate in bits per second.
     pub const fn as_bps(self) -> u64 {
         self.0
     }
-    /// In bits per second, for ratios.
+    /// Returns the rate in bits per second, for ratios.
     pub fn as_bps_f64(self) -> f64 {
         self.0 as f64
     }
-    /// In bytes per second, for ratios.
+    /// Returns the rate in bytes per second, for ratios.
     pub fn as_bytes_per_sec_f64(self) -> f64 {
         self.0 as f64 / 8.0
     }
 
-    /// Returns how long `bytes` take to serialise, rounded up to a picosecond. [`Time::MAX`] at rate zero.
+    /// Returns the time to serialise `bytes`, rounded up to a picosecond; [`Time::MAX`] at rate zero.
     ///
     /// ```
     /// # use weir_units::*;
@@ -73,7 +73,7 @@ impl Bandwidth {
         if self.0 == 0 {
             return Time::MAX;
         }
-        // Frames take the 64-bit road; only bulk sizes need the slow division.
+        // Fast path: frames fit 64-bit arithmetic; only bulk sizes need the slower 128-bit division.
         match bytes.get().checked_mul(PS_BITS) {
             Some(scaled) => Time::from_ps(scaled.div_ceil(self.0)),
             None => {
@@ -83,7 +83,7 @@ impl Bandwidth {
         }
     }
 
-    /// Returns how many whole bytes pass in `time`.
+    /// Returns the number of whole bytes sent in `time`.
     pub fn bytes_in(self, time: Time) -> Bytes {
         let bits = u128::from(self.0) * u128::from(time.as_ps()) / u128::from(PS_PER_SECOND);
         Bytes::new(u64::try_from(bits / 8).unwrap_or(u64::MAX))

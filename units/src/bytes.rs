@@ -22,24 +22,24 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Bytes {
-    /// Nothing.
+    /// 0 bytes.
     pub const ZERO: Bytes = Bytes(0);
-    /// More than anything.
+    /// The largest value; used for "no limit", such as a window that is switched off.
     pub const MAX: Bytes = Bytes(u64::MAX);
 
     /// Returns a count of bytes.
     pub const fn new(bytes: u64) -> Bytes {
         Bytes(bytes)
     }
-    /// From kilobytes of 1000 bytes.
+    /// Creates a size from kilobytes of 1000 bytes.
     pub const fn from_kb(kb: u64) -> Bytes {
         Bytes(kb * 1_000)
     }
-    /// As a plain number.
+    /// Returns the number of bytes.
     pub const fn get(self) -> u64 {
         self.0
     }
-    /// As a float, for ratios.
+    /// Returns the number of bytes as a float, for ratios.
     pub fn as_f64(self) -> f64 {
         self.0 as f64
     }
@@ -94,7 +94,7 @@ impl fmt::Display for Bytes {
         const UNITS: &[(&str, u64)] =
             &[("TB", 1_000_000_000_000), ("GB", 1_000_000_000), ("MB", 1_000_000), ("KB", 1_000), ("B", 1)];
         const BINARY: &[(&str, u64)] = &[("GiB", 1 << 30), ("MiB", 1 << 20), ("KiB", 1 << 10)];
-        // Whole in a binary unit and in no decimal one: it was written in the binary one.
+        // A multiple of 1 KiB and not of 1000 bytes was most likely written in a binary unit.
         let is_binary = self.0 > 0 && self.0.is_multiple_of(1 << 10) && !self.0.is_multiple_of(1_000);
         let is_short = self.0 < 10_000 && !self.0.is_multiple_of(100);
         match (is_binary, is_short) {
@@ -123,7 +123,7 @@ mod tests {
         assert_eq!("1518B".parse(), Ok(Bytes::new(1518)));
         assert!("1500".parse::<Bytes>().unwrap_err().to_string().contains("has no unit"));
         assert!("-1KB".parse::<Bytes>().unwrap_err().to_string().contains("is negative"));
-        assert!("0.5B".parse::<Bytes>().unwrap_err().to_string().contains("finer"));
+        assert!("0.5B".parse::<Bytes>().unwrap_err().to_string().contains("more precision"));
     }
 
     #[test]

@@ -1,15 +1,15 @@
-//! Quantities of the fabric, as types.
+//! Types for the quantities of a network: time, data size, rate, ratio.
 //!
-//! [`Time`] counts picoseconds, [`Bytes`] bytes and [`Bandwidth`] bits per second, all in integers,
-//! so that the same experiment gives the same numbers on any machine. Only operators that make
-//! sense between units exist; a float leaves a type by a named method (`as_secs_f64`).
+//! [`Time`] counts picoseconds, [`Bytes`] bytes and [`Bandwidth`] bits per second, all in integers, so that an
+//! experiment gives the same numbers on every machine. Only operators that make sense between units exist;
+//! conversions to floats have names (`as_secs_f64`).
 //!
-//! All of them parse and print as people write them: `1.5us`, `500KB`, `100Gbps`. Decimal
-//! prefixes are powers of 1000; `KiB`, `MiB`, `GiB` are powers of 1024. A number without a unit is
-//! refused (only a bare `0` is not ambiguous, and is taken).
+//! All types parse and print the usual notation: `1.5us`, `500KB`, `100Gbps`. Decimal prefixes are powers of 1000;
+//! `KiB`, `MiB`, `GiB` are powers of 1024. A number without a unit is refused, except `0`.
 //!
-//! This crate depends on nothing.
+//! This crate has no dependencies.
 
+#![warn(missing_docs)]
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
 mod bandwidth;

@@ -1,8 +1,8 @@
-//! Decimal numbers with a unit, without rounding through floats.
+//! Parses and prints decimal numbers with a unit, without rounding through floats.
 
 use std::fmt;
 
-/// A reason why a quantity could not be read.
+/// The reason why a text is not a valid quantity.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ParseUnitError {
     text: String,
@@ -32,7 +32,9 @@ impl fmt::Display for ParseUnitError {
                 write!(f, "{what} \"{text}\" has an unknown unit \"{unit}\"")?
             }
             ParseErrorKind::TooLarge => write!(f, "{what} \"{text}\" is too large")?,
-            ParseErrorKind::TooFine => write!(f, "{what} \"{text}\" is finer than can be represented")?,
+            ParseErrorKind::TooFine => {
+                write!(f, "{what} \"{text}\" has more precision than can be represented")?
+            }
         }
         write!(f, ", write it like {example}")
     }
@@ -40,15 +42,17 @@ impl fmt::Display for ParseUnitError {
 
 impl std::error::Error for ParseUnitError {}
 
-/// The description of a unit system: its name in messages, an example, and `(suffix, scale)`.
+/// A system of units.
 pub(crate) struct UnitSystem {
+    /// Name of the quantity in messages.
     pub quantity: &'static str,
     pub example: &'static str,
+    /// Suffixes with their scale in the smallest unit.
     pub suffixes: &'static [(&'static str, u64)],
 }
 
 impl UnitSystem {
-    /// Reads `<decimal><suffix>` into an integer count of the smallest unit, exactly.
+    /// Parses `<decimal><suffix>` into an exact integer count of the smallest unit.
     pub(crate) fn parse(&self, text: &str) -> Result<u64, ParseUnitError> {
         let fail = |problem| ParseUnitError {
             text: text.to_owned(),
@@ -78,7 +82,8 @@ impl UnitSystem {
             None => return Err(fail(ParseErrorKind::UnknownUnit(suffix.to_owned()))),
         };
         let fraction = fraction.trim_end_matches('0');
-        // The largest scale is 10^15, so a digit beyond the 15th cannot be represented.
+        // Keeps `numerator * scale` within u128. Decimal units never need more than 14 digits; a fraction of a binary
+        // unit may (2^-20 GiB has 20) and is refused as too fine.
         if fraction.len() > 15 {
             return Err(fail(ParseErrorKind::TooFine));
         }
@@ -99,8 +104,8 @@ impl UnitSystem {
     }
 }
 
-/// Prints `count` in the largest of `units` (given largest first) that needs at most three
-/// decimals, so that the text reads back as the same count; otherwise in the smallest one.
+/// Prints `count` in the largest of `units` (sorted largest first) that needs at most three decimals, so that the
+/// text parses to the same count; otherwise in the smallest unit.
 pub(crate) fn format_quantity(f: &mut fmt::Formatter<'_>, count: u64, units: &[(&str, u64)]) -> fmt::Result {
     for &(suffix, scale) in units {
         if count < scale && scale != 1 {

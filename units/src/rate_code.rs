@@ -1,10 +1,10 @@
 use super::Bandwidth;
 
-/// A port's rate in the 4 bits that telemetry has for it. The papers call the field B and leave its values open.
+/// The rate of a port as the 4-bit code of telemetry records. The papers call the field B and leave its values open.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RateCode(u8);
 
-/// Mbit/s by code, as in `p4src/include/constants.p4`; 0 is unknown.
+/// Rates in Mbit/s by code, as in `p4src/include/constants.p4`; 0 means unknown.
 const MBPS_BY_CODE: [u64; 16] =
     [0, 1, 5, 10, 20, 50, 100, 1_000, 10_000, 25_000, 40_000, 50_000, 100_000, 200_000, 400_000, 800_000];
 
@@ -27,7 +27,7 @@ impl RateCode {
             mbps => Some(Bandwidth::from_mbps(mbps)),
         }
     }
-    /// Returns the code of a rate; `None` if it has none.
+    /// Returns the code of `rate`; `None` if the table lacks it.
     pub fn from_bandwidth(rate: Bandwidth) -> Option<RateCode> {
         let code = MBPS_BY_CODE.iter().position(|&mbps| mbps != 0 && Bandwidth::from_mbps(mbps) == rate)?;
         Some(RateCode(code as u8))

@@ -8,11 +8,11 @@ impl Ratio {
     /// The ratio 1, or 100 %.
     pub const ONE: Ratio = Ratio(1.0);
 
-    /// `None` if `value` is negative or not finite.
+    /// Creates a ratio; `None` if `value` is negative or not finite.
     pub fn new(value: f64) -> Option<Ratio> {
         (value.is_finite() && value >= 0.0).then_some(Ratio(value))
     }
-    /// As a float.
+    /// Returns the ratio as a float.
     pub const fn get(self) -> f64 {
         self.0
     }

@@ -1,9 +1,9 @@
 use crate::parse::{ParseUnitError, UnitSystem, format_quantity};
 use std::{fmt, ops, str::FromStr};
 
-/// A point in time or a span of it, in integer picoseconds (213 days fit).
+/// A point in time or a duration, in integer picoseconds. The range is 213 days.
 ///
-/// One byte at 400 Gbit/s takes 20 ps, so every rate the fabric knows is exact.
+/// One byte at 400 Gbit/s takes 20 ps, so the time of a byte is exact at the usual link rates.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Time(u64);
 
@@ -22,53 +22,53 @@ const SYSTEM: UnitSystem = UnitSystem {
 };
 
 impl Time {
-    /// The start of every run, or no time at all.
+    /// Start of a run, or an empty duration.
     pub const ZERO: Time = Time(0);
-    /// Later than anything that happens.
+    /// The largest value; used for "never". Additions to it must saturate.
     pub const MAX: Time = Time(u64::MAX);
 
-    /// From picoseconds.
+    /// Creates a time from picoseconds.
     pub const fn from_ps(ps: u64) -> Time {
         Time(ps)
     }
-    /// From nanoseconds.
+    /// Creates a time from nanoseconds.
     pub const fn from_ns(ns: u64) -> Time {
         Time(ns * 1_000)
     }
-    /// From microseconds.
+    /// Creates a time from microseconds.
     pub const fn from_us(us: u64) -> Time {
         Time(us * 1_000_000)
     }
-    /// From milliseconds.
+    /// Creates a time from milliseconds.
     pub const fn from_ms(ms: u64) -> Time {
         Time(ms * 1_000_000_000)
     }
-    /// From seconds.
+    /// Creates a time from seconds.
     pub const fn from_secs(s: u64) -> Time {
         Time(s * 1_000_000_000_000)
     }
-    /// From seconds as a float, rounded to the nearest picosecond; negative and NaN give zero,
-    /// what is too large gives [`Time::MAX`].
+    /// Creates a time from seconds, rounded to the nearest picosecond. Negative values and NaN give zero, values out
+    /// of range [`Time::MAX`].
     pub fn from_secs_f64(s: f64) -> Time {
         Time((s * 1e12).round() as u64)
     }
-    /// In picoseconds.
+    /// Returns the time in picoseconds.
     pub const fn as_ps(self) -> u64 {
         self.0
     }
-    /// In whole nanoseconds, rounded down.
+    /// Returns the time in whole nanoseconds, rounded down.
     pub const fn as_ns(self) -> u64 {
         self.0 / 1_000
     }
-    /// In whole microseconds, rounded down.
+    /// Returns the time in whole microseconds, rounded down.
     pub const fn as_us(self) -> u64 {
         self.0 / 1_000_000
     }
-    /// In seconds.
+    /// Returns the time in seconds.
     pub fn as_secs_f64(self) -> f64 {
         self.0 as f64 * 1e-12
     }
-    /// In microseconds.
+    /// Returns the time in microseconds.
     pub fn as_us_f64(self) -> f64 {
         self.0 as f64 * 1e-6
     }
@@ -119,7 +119,7 @@ impl ops::Div<u64> for Time {
         Time(self.0 / n)
     }
 }
-/// Divides: the number of whole times that `other` fits.
+/// The number of whole times that the divisor fits.
 impl ops::Div for Time {
     type Output = u64;
     fn div(self, other: Time) -> u64 {
@@ -172,7 +172,7 @@ mod tests {
         assert_eq!(message("-5us"), "time \"-5us\" is negative, write it like 1.5us, 300ns or 1ms");
         assert_eq!(message("us"), "\"us\" is not a time, write it like 1.5us, 300ns or 1ms");
         assert!(message("5lightyears").contains("unknown unit \"lightyears\""));
-        assert!(message("0.5ps").contains("finer"));
+        assert!(message("0.5ps").contains("more precision"));
         assert!(message("99999999999999999999999999999999999999999s").contains("too large"));
     }
 

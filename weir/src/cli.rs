@@ -1,4 +1,5 @@
-//! The program `weir`, which other crates can build with schemes of their own.
+//! The entry point of the program `weir`, with which other crates build a `weir` that includes their own
+//! schemes.
 
 use crate::commands::CommandLine;
 use crate::console::Console;
@@ -11,10 +12,10 @@ use weir_host::scheme::Scheme;
 use weir_report::Extensions;
 use weir_report::SectionBuilder;
 
-/// The command line of Weir with schemes, workloads, topologies and charts of a crate's own.
+/// The command line of Weir, extended with schemes, workloads, topologies and charts of another crate.
 ///
-/// A crate with a scheme of its own builds a program that has all commands, and knows that scheme wherever a
-/// scheme can be named: in experiment files, `weir schemes`, policies, agents on raw sockets and reports.
+/// A crate with its own scheme builds a program with all commands of Weir that accepts this scheme wherever a
+/// scheme is selected: in experiment files, `weir schemes`, policies, agents on raw sockets and reports.
 ///
 /// ```no_run
 /// use std::process::ExitCode;
@@ -43,7 +44,7 @@ pub struct Cli {
 }
 
 impl Cli {
-    /// Returns the command line with what comes with Weir.
+    /// Returns the command line with the extensions that are part of Weir.
     #[must_use]
     pub fn new() -> Cli {
         Cli { kit: Extensions::default() }
@@ -53,7 +54,7 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// If there is a scheme of that name already.
+    /// If there is already a scheme with that name.
     #[must_use]
     #[track_caller]
     pub fn scheme<S: Scheme>(mut self) -> Cli {
@@ -65,7 +66,7 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// If there is a kind of that name already, be it one of Weir's.
+    /// If there is already a workload kind with that name, including those of Weir.
     #[must_use]
     #[track_caller]
     pub fn workload<W: Workload>(mut self) -> Cli {
@@ -77,7 +78,7 @@ impl Cli {
     ///
     /// # Panics
     ///
-    /// If there is a kind of that name already, be it one of Weir's.
+    /// If there is already a topology kind with that name, including those of Weir.
     #[must_use]
     #[track_caller]
     pub fn topology<T: TopologyKind>(mut self) -> Cli {
@@ -92,10 +93,11 @@ impl Cli {
         self
     }
 
-    /// Runs the command that the process was started with, and returns its exit status.
+    /// Parses the arguments of the process, runs the command and returns the exit status.
     ///
-    /// For a command that runs experiments in virtual time, the process executes its program once more, with
-    /// `GLIBC_TUNABLES` set for huge pages. Call this first in `main`: what comes before happens twice.
+    /// For a command that runs experiments in virtual time, the process re-executes its program with
+    /// `GLIBC_TUNABLES` set for huge pages. Call this function first in `main`, because code before the call
+    /// is executed twice.
     #[must_use]
     pub fn run(self) -> ExitCode {
         let parsed = CommandLine::describe(&self.kit.catalogue).try_get_matches();
@@ -113,11 +115,12 @@ impl Cli {
     }
 }
 
-/// Prints what is wrong with the command line, or the help that it asks for.
+/// Prints a usage error, or the requested help, and returns the exit status.
 fn report_parse_error(error: &clap::Error) -> ExitCode {
     let _ = error.print();
     let is_diff = std::env::args().skip(1).take(2).eq(["controller", "diff"]);
-    // Status 2 of that command says that something differs.
+    // `controller diff` follows `terraform plan -detailed-exitcode`, in which 2 means differences. clap's
+    // status of usage errors, 2, becomes 1, so that a script does not take a typo for a difference.
     let status = if is_diff && error.use_stderr() { 1 } else { error.exit_code() };
     u8::try_from(status).map_or(ExitCode::FAILURE, ExitCode::from)
 }

@@ -1,4 +1,4 @@
-//! A command's output streams, and how it ends.
+//! Output streams of a command, its failures and exit statuses.
 
 use crate::output::OutputStyle;
 use serde::Serialize;
@@ -8,28 +8,26 @@ use weir_experiment::backend::Error;
 use weir_report::DirError;
 use weir_report::Extensions;
 
-/// A reason why a command did not do what it was asked for. The message is one line: place, problem, remedy.
+/// The failure of a command. The message is one line: location, problem, remedy.
 #[derive(Clone, Debug)]
 pub enum Failure {
-    /// The input is wrong; nothing was written. Exit status 2.
+    /// Invalid input; nothing was written. Exit status 2.
     Input(String),
-    /// The input was right and the work failed. Exit status 1.
+    /// Valid input, but the work failed. Exit status 1.
     Work(String),
-    /// Broken off from outside; what was done until then was kept. Exit status 130, as of a process
-    /// that Ctrl-C ended.
+    /// The command was interrupted; the results so far are kept. Exit status 130, as of a process stopped by
+    /// Ctrl-C.
     Interrupted(String),
-    /// Two things that were compared differ. Exit status 2, as of `terraform plan -detailed-exitcode`.
+    /// Two compared objects differ. Exit status 2, as in `terraform plan -detailed-exitcode`.
     Differs(String),
-    /// Nobody reads the output any more: nothing to say, and no failure of ours.
+    /// Standard output was closed (EPIPE), for example by `| head`. Nothing is printed; exit status 0.
     BrokenPipe,
 }
 
 impl Failure {
-    /// Bad input.
     pub fn input(reason: impl std::fmt::Display) -> Failure {
         Failure::Input(reason.to_string())
     }
-    /// Failed work.
     pub fn work(reason: impl std::fmt::Display) -> Failure {
         Failure::Work(reason.to_string())
     }
@@ -42,13 +40,13 @@ impl std::fmt::Display for Failure {
             | Failure::Work(reason)
             | Failure::Differs(reason)
             | Failure::Interrupted(reason) => f.write_str(reason),
-            Failure::BrokenPipe => f.write_str("nobody reads the output"),
+            Failure::BrokenPipe => f.write_str("output closed"),
         }
     }
 }
 
 impl Failure {
-    /// Names the place of wrong input or failed work before the message.
+    /// Prefixes the message of an input or work failure with a location.
     #[must_use]
     pub fn at(self, place: impl std::fmt::Display) -> Failure {
         match self {
@@ -83,24 +81,25 @@ impl From<io::Error> for Failure {
     }
 }
 
-/// Standard output and error, and what may be done with them.
+/// Standard output, and how to use it and standard error.
 pub struct Console {
-    /// Results go here.
+    /// Standard output, for results.
     pub out: Box<dyn Write>,
-    /// True if bold letters are welcome in [`out`](Self::out).
+    /// True if text in [`out`](Self::out) may be bold.
     pub styled: bool,
-    /// True if somebody watches standard error, so that progress is worth showing.
+    /// True if standard error is a terminal: show progress bars.
     pub show_progress: bool,
-    /// Columns of the terminal, or of the variable COLUMNS; `None` for files and pipes.
+    /// Width for tables: that of the variable COLUMNS or of the terminal; `None` for files and pipes.
     pub width: Option<usize>,
-    /// The style in which the result is printed.
+    /// Output format and verbosity, from the command's options.
     pub style: OutputStyle,
-    /// The schemes that this program knows.
+    /// The schemes, workloads, topologies and charts of this program.
     pub kit: Extensions,
 }
 
 impl Console {
-    /// Returns the process's own, in a program that knows these schemes. Styles follow <https://no-color.org>.
+    /// Returns the console of the process, with the given extensions. Bold text is off if NO_COLOR is set
+    /// (<https://no-color.org>).
     pub fn standard(kit: Extensions) -> Console {
         let plain = std::env::var_os("NO_COLOR").is_some_and(|value| !value.is_empty());
         Console {
@@ -113,13 +112,13 @@ impl Console {
         }
     }
 
-    /// Takes the options that say how to print the result.
+    /// Sets the output style from a command's options. `--quiet` also hides progress bars.
     pub fn style(&mut self, style: impl Into<OutputStyle>) {
         self.style = style.into();
         self.show_progress &= !self.style.quiet;
     }
 
-    /// Prints a result as JSON. The same result has the same keys in the same order.
+    /// Prints a result as JSON. The order of keys is deterministic.
     ///
     /// # Errors
     ///
@@ -129,14 +128,14 @@ impl Console {
         Ok(writeln!(self.out, "{text}")?)
     }
 
-    /// Says on standard error what is done, for readers who asked for it.
+    /// Prints a message on standard error if `--verbose` is set.
     pub fn detail(&self, what: impl std::fmt::Display) {
         if self.style.verbose {
             let _ = writeln!(io::stderr(), "{what}");
         }
     }
 
-    /// Says on standard error why a command failed, and turns its outcome into an exit status.
+    /// Flushes standard output, prints the failure on standard error, and returns the exit status.
     pub fn close(mut self, outcome: Result<(), Failure>) -> ExitCode {
         let outcome = outcome.and_then(|()| Ok(self.out.flush()?));
         let (status, message) = match outcome {
@@ -147,19 +146,19 @@ impl Console {
             Err(Failure::Interrupted(reason)) => (130, format!("interrupted: {reason}")),
         };
         let excerpt = message.strip_prefix("error: ").and_then(excerpt).unwrap_or_default();
-        // If standard error is gone too, the exit status has to say it all.
+        // If standard error is closed, only the exit status reports the failure.
         let _ = writeln!(io::stderr(), "{}{excerpt}", message.trim_end());
         ExitCode::from(status)
     }
 }
 
-/// Says something on standard error that is no failure.
+/// Prints a warning on standard error.
 pub fn warn(what: &str) {
-    // If standard error is gone there is nobody to tell.
+    // Without standard error there is no way to report the warning.
     let _ = writeln!(io::stderr(), "warning: {what}");
 }
 
-/// Returns the columns to fit tables into: what COLUMNS says, else what the terminal has.
+/// Returns the width for tables: that of the variable COLUMNS, otherwise that of the terminal.
 fn width() -> Option<usize> {
     let named = std::env::var("COLUMNS").ok().and_then(|columns| columns.parse().ok());
     let terminal = || {
@@ -169,10 +168,10 @@ fn width() -> Option<usize> {
     named.or_else(terminal)
 }
 
-/// Returns the source line to which a message `file:line:column: ...` refers, with a mark below the column; nothing for other
-/// messages.
+/// Returns the source line to which a message `file:line:column: ...` refers, with a caret below the column;
+/// `None` for other messages.
 fn excerpt(message: &str) -> Option<String> {
-    /// Columns to show.
+    /// Maximum width of the excerpt in characters.
     const WIDTH: usize = 100;
     let (place, _) = message.split_once(": ")?;
     let mut parts = place.rsplitn(3, ':');
@@ -181,7 +180,7 @@ fn excerpt(message: &str) -> Option<String> {
     let text = std::fs::read_to_string(file).ok()?;
     let content: Vec<char> = text.lines().nth(line.checked_sub(1)?)?.chars().collect();
     let column = column.checked_sub(1).filter(|&column| column <= content.len())?;
-    // Of a long line, such as a program's in JSON, the part around the column.
+    // Of a long line, such as in a program's JSON, only the part around the column is shown.
     let from = if content.len() > WIDTH { column.saturating_sub(WIDTH / 2) } else { 0 };
     let shown = content.iter().skip(from).take(WIDTH).map(|&c| if c.is_control() { ' ' } else { c });
     let (number, shown) = (line.to_string(), shown.collect::<String>());

@@ -1,6 +1,6 @@
-//! A small HTTP server for pages that this process makes: metrics, and live views in browsers.
+//! A small HTTP server for pages that this process generates: metrics, and live views in browsers.
 //!
-//! Requests have no bodies, and a connection serves one request (RFC 9112 section 9.6).
+//! Requests have no bodies, and a connection serves one request (`Connection: close`, RFC 9112 section 9.6).
 
 use crate::console::{Failure, warn};
 use rustix::net::{Shutdown, shutdown};
@@ -11,26 +11,27 @@ use std::sync::atomic::{AtomicBool, Ordering};
 use std::thread::JoinHandle;
 use std::time::{Duration, Instant};
 
-/// Time that a client has for its request, and then to take the answer.
+/// Time limit for reading a request, and again for writing the response.
 const REQUEST_TIMEOUT: Duration = Duration::from_secs(1);
-/// Clients that are served at a time. Browsers open connections before they have anything to ask.
+/// Number of concurrent connections. More than one is necessary because browsers open connections before they
+/// send a request.
 const WORKERS: usize = 4;
-/// The most bytes of a request that are read.
+/// Maximum number of bytes read of a request.
 const MAX_REQUEST_HEAD: usize = 8 << 10;
 
 /// The head of a request.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Request<'a> {
-    /// `GET`, or whatever the client sent.
+    /// Request method, such as `GET`.
     pub method: &'a str,
     /// The path without its query.
     pub path: &'a str,
-    /// The header fields, one a line.
+    /// The header fields, separated by CRLF.
     pub fields: &'a str,
 }
 
 impl<'a> Request<'a> {
-    /// Parses the head of a request. Text that is not HTTP gives neither method nor path.
+    /// Parses the head of a request. If the text is not HTTP, method and path may be empty.
     fn parse(head: &'a str) -> Request<'a> {
         let (line, fields) = head.split_once("\r\n").unwrap_or((head, ""));
         let mut words = line.split(' ');
@@ -38,61 +39,56 @@ impl<'a> Request<'a> {
         Request { method, path: target.split('?').next().unwrap_or_default(), fields }
     }
 
-    /// Returns the value of a header field.
+    /// Returns the value of a header field; names are case-insensitive.
     pub fn field(&self, name: &str) -> Option<&'a str> {
         let mut fields = self.fields.split("\r\n").filter_map(|line| line.split_once(':'));
         fields.find(|(key, _)| key.eq_ignore_ascii_case(name)).map(|(_, value)| value.trim())
     }
 }
 
-/// An answer.
 #[derive(Clone, Debug)]
 pub struct Response {
     /// Status code and reason, such as `200 OK`.
     pub status: &'static str,
-    /// The media type of the body.
     pub kind: &'static str,
-    /// The body.
     pub body: String,
 }
 
 impl Response {
-    /// An answer with a body of this media type.
     pub fn ok(kind: &'static str, body: String) -> Response {
         Response { status: "200 OK", kind, body }
     }
 
-    /// A refusal, with a sentence for people.
+    /// An error with a plain-text message.
     pub fn error(status: &'static str, reason: &str) -> Response {
         Response { status, kind: "text/plain; charset=utf-8", body: format!("{reason}\n") }
     }
 
-    /// The answer to a path that does not exist.
     pub fn not_found(reason: &str) -> Response {
         Response::error("404 Not Found", reason)
     }
 
-    /// The answer to a method that is not served.
     pub fn not_allowed() -> Response {
-        Response::error("405 Method Not Allowed", "ask with GET")
+        Response::error("405 Method Not Allowed", "method not allowed, use GET")
     }
 }
 
-/// A listener that nobody answers yet.
+/// A listening socket that is not served yet.
 pub struct BoundListener {
     listener: TcpListener,
     address: SocketAddr,
 }
 
 impl BoundListener {
-    /// Listens on an address that `option` names, to serve `what`; warns if others than this machine reach it.
+    /// Binds to an address. `option` and `what` name the option and the service in messages. Warns if other
+    /// machines can connect.
     ///
     /// # Errors
     ///
-    /// If the address is taken, or not this machine's.
+    /// If the address is in use or not an address of this machine.
     pub fn at(address: SocketAddr, option: &str, what: &str) -> Result<BoundListener, Failure> {
         let listener = TcpListener::bind(address).map_err(|error| {
-            Failure::Input(format!("{option} {address}: {error}; give another address and port"))
+            Failure::Input(format!("{option} {address}: {error}; choose another address and port"))
         })?;
         let address = listener.local_addr()?;
         if !address.ip().is_loopback() {
@@ -101,12 +97,11 @@ impl BoundListener {
         Ok(BoundListener { listener, address })
     }
 
-    /// The address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
 
-    /// Serves what `answer` makes, on threads.
+    /// Serves the responses of `answer` on [`WORKERS`] threads.
     pub fn serve(
         self,
         answer: impl Fn(&Request<'_>) -> Response + Send + Sync + 'static,
@@ -120,7 +115,7 @@ impl BoundListener {
             let serve = move || {
                 while !ended.load(Ordering::SeqCst) {
                     match listener.accept() {
-                        // A client that goes away has had its answer.
+                        // Errors mean that the client has closed the connection.
                         Ok((stream, _)) => drop(exchange(stream, &*answer)),
                         Err(_) => std::thread::sleep(REQUEST_TIMEOUT / 10),
                     }
@@ -132,7 +127,7 @@ impl BoundListener {
     }
 }
 
-/// A server. Dropping it ends it.
+/// A running server. Dropping it stops the threads.
 pub struct Server {
     listener: TcpListener,
     ended: Arc<AtomicBool>,
@@ -142,7 +137,8 @@ pub struct Server {
 impl Drop for Server {
     fn drop(&mut self) {
         self.ended.store(true, Ordering::SeqCst);
-        // It makes `accept` return; a listener that is shut down already is as good.
+        // On Linux, shutdown(2) makes `accept` on a listening socket return with EINVAL; closing the
+        // descriptor would not. The error of a second shutdown is harmless.
         let _ = shutdown(&self.listener, Shutdown::Both);
         for thread in self.threads.drain(..) {
             let _ = thread.join();
@@ -150,7 +146,8 @@ impl Drop for Server {
     }
 }
 
-/// A connection until a point in time, so that slow clients cannot hold a thread.
+/// A connection with a deadline for all reads and writes together, so that slow clients cannot occupy a
+/// thread.
 struct Until {
     stream: TcpStream,
     end: Instant,
@@ -158,8 +155,8 @@ struct Until {
 
 impl Until {
     fn left(&self) -> io::Result<Option<Duration>> {
-        let left = self.end.saturating_duration_since(Instant::now());
-        if left.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(left)) }
+        let remaining = self.end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() { Err(io::ErrorKind::TimedOut.into()) } else { Ok(Some(remaining)) }
     }
 }
 
@@ -180,7 +177,7 @@ impl Write for Until {
     }
 }
 
-/// Reads a request and writes its answer.
+/// Reads a request and writes the response.
 fn exchange(stream: TcpStream, answer: &impl Fn(&Request<'_>) -> Response) -> io::Result<()> {
     let mut stream = Until { stream, end: Instant::now() + REQUEST_TIMEOUT };
     let (mut request, mut buffer) = (Vec::new(), [0; 1024]);

@@ -1,20 +1,20 @@
-//! Huge pages for the memory of runs in virtual time.
+//! Huge pages for the heap of runs in virtual time.
 //!
-//! A run of a large fabric touches tens of megabytes in no order, and translating addresses of small pages takes it a tenth
-//! of its time and more. glibc asks the kernel for huge pages only if the environment of a program that starts says so:
-//! `mallopt` has no such parameter.
+//! A run of a large fabric accesses tens of megabytes at random, and spends a tenth of its time or more on
+//! address translation with small pages. glibc requests huge pages only if the environment says so at program
+//! start; `mallopt` has no such parameter.
 
 use std::env;
 use std::os::unix::process::CommandExt;
 use std::process::Command;
 
-/// Parameters of glibc (manual, "Tunables").
+/// Variable with the parameters of glibc (manual, "Tunables").
 const TUNABLES: &str = "GLIBC_TUNABLES";
-/// Only the first of glibc's heaps gets huge pages; by default each thread has one of its own.
+/// Only the main heap gets huge pages; `arena_max=1` makes all threads use it instead of one heap each.
 const HUGE_PAGES: &str = "glibc.malloc.hugetlb=1:glibc.malloc.arena_max=1";
 
-/// Starts this program anew in the same process, with huge pages, unless the environment has parameters of glibc, those
-/// of this function among them. Returns where that fails: small pages do as well.
+/// Re-executes this program with [`TUNABLES`] set for huge pages. Does nothing if the variable is already
+/// set, which also ends the recursion. Returns if exec fails: the program works with small pages, too.
 pub fn reexec_with_huge_pages() {
     let Ok(program) = env::current_exe() else { return };
     if !cfg!(target_env = "gnu") || env::var_os(TUNABLES).is_some() {
@@ -25,6 +25,6 @@ pub fn reexec_with_huge_pages() {
     if let Some(name) = arguments.next() {
         anew.arg0(name);
     }
-    // Returns only if it fails.
+    // `exec` returns only on failure.
     let _ = anew.args(arguments).env(TUNABLES, HUGE_PAGES).exec();
 }

@@ -1,4 +1,4 @@
-//! Ctrl-C: whether the process was asked to end, and what it leaves.
+//! Handling of Ctrl-C, SIGTERM and SIGHUP: the interrupt flag, and the message about saved results.
 
 use crate::console::Failure;
 use std::io::{self, Write};
@@ -10,24 +10,24 @@ use std::time::{Duration, Instant};
 use weir_testbed::Signals;
 
 static INTERRUPTED: AtomicBool = AtomicBool::new(false);
-/// Ctrl-C belongs to a child that has the terminal.
+/// A child process (Mininet's CLI) owns the terminal: Ctrl-C is ignored here.
 static TERMINAL_LENT: AtomicBool = AtomicBool::new(false);
 
-/// Signals that follow the first within this time are the same request: `timeout` sends one to its child and then one to
-/// the child's process group, terminals and service managers do the like.
+/// Further signals within this time after the first are part of the same request: `timeout` signals its child
+/// and then the child's process group, and terminals and service managers do likewise.
 const DEBOUNCE: Duration = Duration::from_millis(500);
 
-/// Time of the first signal.
 static FIRST: OnceLock<Instant> = OnceLock::new();
 
-/// Directory of the results so far, in case the process ends at once.
+/// Directory of the results so far, for the message at an immediate exit.
 static RESULTS_DIR: Mutex<Option<PathBuf>> = Mutex::new(None);
 
-/// Lets Ctrl-C, SIGTERM and SIGHUP break a run off at its next step. A second request ends the process at once.
+/// Installs a handler of Ctrl-C, SIGTERM and SIGHUP. The first request stops the run at its next step; a
+/// second one, at least `DEBOUNCE` later, exits immediately.
 ///
 /// # Errors
 ///
-/// If the signals cannot be caught.
+/// If the handler cannot be installed.
 pub fn catch_ctrl_c() -> Result<(), Failure> {
     let handler = || {
         if TERMINAL_LENT.load(Ordering::SeqCst) {
@@ -36,16 +36,13 @@ pub fn catch_ctrl_c() -> Result<(), Failure> {
         INTERRUPTED.store(true, Ordering::SeqCst);
         if FIRST.get_or_init(Instant::now).elapsed() >= DEBOUNCE {
             if let Some(dir) = RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner).as_deref() {
-                let _ = writeln!(
-                    io::stderr(),
-                    "interrupted twice: {} has the results that were saved",
-                    dir.display()
-                );
+                let _ = writeln!(io::stderr(), "interrupted twice: {} has the saved results", dir.display());
             }
             process::exit(130);
         }
     };
-    ctrlc::set_handler(handler).map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))
+    ctrlc::set_handler(handler)
+        .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))
 }
 
 /// Lets a write beyond the limit of a file's size (`ulimit -f`) fail as on a full disk; by default SIGXFSZ ends the process.
@@ -59,20 +56,20 @@ pub fn set_results_dir(dir: &Path) {
     *RESULTS_DIR.lock().unwrap_or_else(PoisonError::into_inner) = Some(dir.to_owned());
 }
 
-/// Returns whether the process was asked to end.
+/// Returns true if the process was asked to stop.
 pub fn interrupted() -> bool {
     INTERRUPTED.load(Ordering::SeqCst)
 }
 
-/// Asks the process to end as the first Ctrl-C does: the key of a view that has the terminal to itself.
+/// Requests a stop like the first Ctrl-C, for views that read keys from the terminal in raw mode.
 pub fn interrupt() {
     INTERRUPTED.store(true, Ordering::SeqCst);
 }
 
-/// Leaves Ctrl-C to a child that has the terminal, or takes it back.
+/// Ignores Ctrl-C while a child process owns the terminal (`to_child`), or handles it again.
 pub fn lend_terminal(to_child: bool) {
     TERMINAL_LENT.store(to_child, Ordering::SeqCst);
 }
 
-/// This process's signals, for a testbed.
+/// The signal handling of this process, as the testbed needs it.
 pub const SIGNALS: Signals = Signals { is_cancelled: interrupted, lend_terminal };

@@ -1,8 +1,8 @@
 //! The command line of Weir.
 //!
-//! A command reads its input, asks the libraries to do the work and prints the result; nothing
-//! is computed here that another program could want. Nothing depends on this crate but programs that add a scheme, a
-//! workload, a topology or a chart to it ([`Cli`]).
+//! A command reads its input, calls the libraries and prints the result; computations that are useful to
+//! other programs belong in the libraries. Only programs that add a scheme, a workload, a topology or a chart
+//! ([`Cli`]) depend on this crate.
 
 mod cli;
 pub mod commands;
@@ -18,5 +18,5 @@ pub mod privilege;
 mod reference;
 
 pub use cli::Cli;
-/// For charts of an own program.
+/// Re-exported for charts of other crates.
 pub use weir_report as report;

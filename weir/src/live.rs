@@ -1,8 +1,8 @@
-//! A live view of a fabric: its contents ([`ViewModel`]), their drawing on a terminal ([`draw`]) and in browsers ([`WebView`]),
-//! and the keys.
+//! A live view of a fabric: its contents ([`ViewModel`]), their rendering on a terminal ([`draw`]) and in
+//! browsers ([`WebView`]), and the keys.
 //!
-//! Rendering is a function of the scene and of the user's choices ([`ViewState`]). Commands make
-//! scenes and hand them to a [`View`], which returns what the user asks for.
+//! Rendering is a function of the contents and of the user's choices ([`ViewState`]). Commands create the
+//! contents and pass them to a [`View`], which returns the user's requests.
 
 mod draw;
 mod screen;
@@ -15,89 +15,87 @@ use serde::Serialize;
 pub use view::View;
 pub use web::{ServeOptions, WebView};
 
-/// The contents of the view. Unknown numbers are `None`.
+/// The contents of the view. Unknown values are `None`.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct ViewModel {
-    /// The title: a file, a scheme.
+    /// The title, such as a file name or a scheme.
     pub title: String,
-    /// Progress and speed.
+    /// Progress and speed as text.
     pub clock: String,
-    /// Part of the run that is over, from 0 to 1.
+    /// Completed share of the run, from 0 to 1.
     pub progress: Option<f64>,
-    /// Nothing moves until the user says so.
+    /// Paused until the user continues.
     pub is_paused: bool,
-    /// Nothing more comes.
+    /// The run has ended; there will be no more updates.
     pub is_over: bool,
     /// Egress ports, in the order of the topology.
     pub ports: Vec<PortRow>,
-    /// Switches, if more is known of them than their ports say.
+    /// Switches; empty if nothing is known beyond their ports.
     pub switches: Vec<SwitchRow>,
-    /// Flows that are being sent.
+    /// Flows in progress.
     pub flows: Vec<FlowRow>,
-    /// Totals: a word and its value.
+    /// Totals, as label and value.
     pub totals: Vec<(String, String)>,
-    /// The last event.
+    /// The last event or error.
     pub note: String,
-    /// The keys that do something, beside those that move about: key and word.
+    /// Keys with a function in this view, without those for selection: key and label.
     pub keys: Vec<(&'static str, &'static str)>,
 }
 
 /// An egress port and its link.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct PortRow {
-    /// `s1:2`
+    /// Name of the port, such as `s1:2`.
     pub name: String,
-    /// The other end.
+    /// Name of the node or port at the other end.
     pub peer: String,
     /// False if the link is down.
     pub is_up: bool,
-    /// Part of the link's capacity in use, from 0 to 1.
+    /// Share of the link's capacity in use, from 0 to 1.
     pub load: f64,
     /// Throughput, in bit/s.
     pub rate_bps: f64,
     /// Bytes queued.
     pub queue: Option<u64>,
-    /// The most bytes queued.
+    /// Maximum of the bytes queued.
     pub peak: Option<u64>,
 }
 
-/// A switch.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct SwitchRow {
-    /// Its name.
     pub name: String,
-    /// The reason why it does not answer; `None` if it does.
+    /// The error if the switch did not respond.
     pub error: Option<String>,
-    /// Routes in its table.
+    /// Routes in the table of the switch.
     pub routes: Option<u64>,
     /// Packets marked CE.
     pub marks: Option<u64>,
-    /// Packets dropped, for all reasons.
+    /// Packets dropped, for any reason.
     pub drops: Option<u64>,
 }
 
-/// A flow that is being sent.
+/// A flow in progress.
 #[derive(Clone, Debug, Default, PartialEq, Serialize)]
 pub struct FlowRow {
     /// Source and destination.
     pub name: String,
-    /// Bytes to send; `None`: until it is stopped.
+    /// Size in bytes; `None` for a flow without a size.
     pub size: Option<u64>,
     /// Bytes acknowledged.
     pub acked: u64,
-    /// Its rate in bit/s.
+    /// Rate in bit/s.
     pub rate_bps: Option<f64>,
 }
 
 /// The order of ports.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Order {
-    /// As in the topology.
+    /// Topology order.
     #[default]
     Topology,
-    /// The most loaded first.
+    /// By load, highest first.
     Load,
-    /// The longest queue first.
+    /// By queue length, longest first.
     Queue,
 }
 
@@ -106,9 +104,8 @@ pub enum Order {
 pub struct ViewState {
     /// Row of the selected port, in the order shown.
     pub row: usize,
-    /// The order of ports.
     pub order: Order,
-    /// No colours (<https://no-color.org>).
+    /// No colours (NO_COLOR, <https://no-color.org>).
     pub is_plain: bool,
 }
 
@@ -130,13 +127,13 @@ impl ViewState {
         order.get(self.row.min(order.len().checked_sub(1)?)).copied()
     }
 
-    /// Selects another row.
+    /// Moves the selection by `rows`, limited to the first and last row.
     pub fn step(&mut self, rows: isize, scene: &ViewModel) {
         let last = scene.ports.len().saturating_sub(1);
         self.row = self.row.min(last).saturating_add_signed(rows).min(last);
     }
 
-    /// Takes the next order.
+    /// Changes to the next order and selects the first row.
     pub fn reorder(&mut self) {
         self.row = 0;
         self.order = match self.order {
@@ -147,15 +144,14 @@ impl ViewState {
     }
 }
 
-/// A request of the user.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum UserAction {
-    /// Pause, or go on.
+    /// Pause or continue.
     Pause,
-    /// One step while paused.
+    /// Advance by one step, while paused.
     Step,
-    /// Take the link of a port down or up: an index into [`ViewModel::ports`].
+    /// Take the link of a port down or up; the index is into [`ViewModel::ports`].
     Link(usize),
-    /// End.
+    /// Quit.
     Quit,
 }

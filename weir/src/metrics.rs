@@ -1,4 +1,4 @@
-//! Metrics for Prometheus: its text format, served as one page.
+//! Metrics in the text format of Prometheus, served as one page.
 //!
 //! The format is version 0.0.4 (<https://prometheus.io/docs/instrumenting/exposition_formats/>).
 
@@ -7,17 +7,16 @@ use crate::http::{BoundListener, Response, Server};
 use std::fmt::Write as _;
 use std::net::SocketAddr;
 
-/// The media type of the format.
+/// Media type of the format.
 const TEXT_FORMAT: &str = "text/plain; version=0.0.4; charset=utf-8";
 
-/// The kinds of metrics in use.
 #[derive(Clone, Copy)]
 enum Kind {
     Counter,
     Gauge,
 }
 
-/// The samples of one name.
+/// A metric with its samples.
 struct Family {
     name: &'static str,
     help: &'static str,
@@ -25,17 +24,18 @@ struct Family {
     samples: String,
 }
 
-/// A page of metrics. The samples of a name stand together, in whatever order they are given.
+/// A page of metrics. Samples of the same metric are grouped, in whatever order they are added, as the format
+/// requires.
 #[derive(Default)]
 pub struct Page(Vec<Family>);
 
 impl Page {
-    /// Adds a number that only grows; its name ends in `_total`.
+    /// Adds a sample of a counter; the name must end in `_total`.
     pub fn counter(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: u64) {
         self.add(Kind::Counter, name, help, labels, value);
     }
 
-    /// Adds a number that rises and falls.
+    /// Adds a sample of a gauge.
     pub fn gauge(&mut self, name: &'static str, help: &'static str, labels: &[(&str, &str)], value: u64) {
         self.add(Kind::Gauge, name, help, labels, value);
     }
@@ -57,7 +57,7 @@ impl Page {
         for (index, (label, value)) in labels.iter().enumerate() {
             let value = value.replace('\\', "\\\\").replace('"', "\\\"").replace('\n', "\\n");
             let before = if index == 0 { '{' } else { ',' };
-            // Writing to a string cannot fail.
+            // Writing to a `String` cannot fail.
             let _ = write!(samples, "{before}{label}=\"{value}\"");
         }
         let end = if labels.is_empty() { "" } else { "}" };
@@ -81,19 +81,19 @@ impl std::fmt::Display for Page {
 /// The option of commands that export metrics.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct MetricsOptions {
-    /// Serve metrics for Prometheus at http://ADDR/metrics, such as 127.0.0.1:9464
+    /// Serve metrics for Prometheus at http://ADDR/metrics, for example 127.0.0.1:9464
     #[arg(long = "metrics", value_name = "ADDR", help_heading = "Metrics")]
     address: Option<SocketAddr>,
 }
 
 impl MetricsOptions {
-    /// Opens the address, before privileges are given up. `None`: no metrics were asked for.
+    /// Binds to the address; call this before privileges are dropped. `None` without `--metrics`.
     pub fn open(self) -> Result<Option<BoundListener>, Failure> {
         self.address.map(|address| BoundListener::at(address, "--metrics", "metrics are")).transpose()
     }
 }
 
-/// Serves pages that `render` makes.
+/// Serves the pages that `render` returns.
 pub fn serve(
     opened: BoundListener,
     render: impl Fn() -> Page + Send + Sync + 'static,

@@ -1,6 +1,6 @@
-//! The options that say how a result is printed, the same in every command.
+//! The options for output formats, shared by all commands.
 
-/// Options of commands that answer a question.
+/// Output options of commands that only report.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct QueryOutput {
     /// Print the result as JSON (docs/json.md)
@@ -8,7 +8,7 @@ pub struct QueryOutput {
     pub json: bool,
 }
 
-/// Options of commands that do something.
+/// Output options of commands that perform work.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ActionOutput {
     #[command(flatten)]
@@ -18,19 +18,19 @@ pub struct ActionOutput {
     #[arg(long, short, help_heading = "Output", conflicts_with = "quiet")]
     verbose: bool,
 
-    /// Print nothing but the path of the output
+    /// Print only the output path
     #[arg(long, short, help_heading = "Output")]
     quiet: bool,
 }
 
-/// The style in which a result is printed.
+/// Format and verbosity of the output.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OutputStyle {
-    /// As JSON.
+    /// Print the result as JSON.
     pub json: bool,
-    /// With more on standard error.
+    /// Log progress to standard error.
     pub verbose: bool,
-    /// With as little as possible.
+    /// Print only the output path.
     pub quiet: bool,
 }
 

@@ -1,8 +1,8 @@
-//! Gives up the privileges that a process no longer needs, before it reads anything from the network.
+//! Drops the privileges that a process no longer needs, before it reads anything from the network.
 //!
-//! Everything here can only be taken away and holds for the calling thread and the threads that it starts, so call it
-//! while there are no others. Restrictions that the kernel does not support are skipped: Landlock needs Linux 5.13,
-//! seccomp filters x86-64, AArch64 or 64-bit RISC-V.
+//! The restrictions are irrevocable and apply to the calling thread and the threads that it starts, so call
+//! these functions before other threads exist. Restrictions that the kernel does not support are skipped:
+//! Landlock requires Linux 5.13, seccomp filters x86-64, AArch64 or 64-bit RISC-V.
 
 use crate::console::Failure;
 use caps::{CapSet, Capability, CapsHashSet};
@@ -113,18 +113,18 @@ pub const MININET: &[Capability] = &[
     Capability::CAP_SETPCAP,
 ];
 
-/// Keeps only `capabilities`, as far as the process has them, and sets `no_new_privs`: no program that this process
-/// starts gets more.
+/// Drops all capabilities except `capabilities`, and sets `no_new_privs`, so that programs started by this
+/// process cannot gain privileges.
 ///
 /// # Errors
 ///
-/// The kernel refuses.
+/// If the kernel rejects the change.
 pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let had = caps::read(None, CapSet::Permitted).map_err(|error| failed(&error))?;
     let kept: CapsHashSet = capabilities.iter().copied().filter(|it| had.contains(it)).collect();
-    // The bounding set needs a capability to become smaller, and does not matter without any.
+    // Reducing the bounding set requires CAP_SETPCAP. Without it the bounding set is left as it is, which
+    // `no_new_privs` makes harmless.
     let bounding = match had.contains(&Capability::CAP_SETPCAP) {
         true => caps::read(None, CapSet::Bounding).map_err(|error| failed(&error))?,
         false => CapsHashSet::new(),
@@ -140,16 +140,17 @@ pub fn retain_capabilities(capabilities: &[Capability]) -> Result<(), Failure> {
     rustix::thread::set_no_new_privs(true).map_err(|error| failed(&error))
 }
 
-/// Keeps only `capabilities`, writes files only in `folders` from now on, and starts no other program.
+/// Drops all capabilities except `capabilities`, and forbids the thread to write files outside `folders` and
+/// to execute programs.
 ///
-/// `CAP_DAC_OVERRIDE` is kept too if one of the folders belongs to another user, as with `sudo` in a home directory.
+/// `CAP_DAC_OVERRIDE` is kept as well if one of the directories belongs to another user, as with `sudo` in a
+/// home directory.
 ///
 /// # Errors
 ///
-/// The kernel refuses.
+/// If the kernel rejects the restrictions.
 pub fn sandbox(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Failure> {
-    let failed =
-        |error: &dyn std::fmt::Display| Failure::Work(format!("privileges cannot be given up: {error}"));
+    let failed = |error: &dyn std::fmt::Display| Failure::Work(format!("cannot drop privileges: {error}"));
     let mut capabilities = capabilities.to_vec();
     let owner = rustix::process::geteuid().as_raw();
     if folders.iter().any(|dir| dir.metadata().is_ok_and(|about| about.uid() != owner)) {
@@ -161,7 +162,7 @@ pub fn sandbox(capabilities: &[Capability], folders: &[&Path]) -> Result<(), Fai
     restrict_calls().map_err(|error| failed(&error))
 }
 
-/// Returns the folder of a file.
+/// Returns the directory of a file.
 pub fn folder(file: &Path) -> &Path {
     file.parent().filter(|it| !it.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
@@ -184,7 +185,8 @@ fn restrict_calls() -> Result<(), seccompiler::Error> {
     let condition =
         SeccompCondition::new(0, SeccompCmpArgLen::Dword, SeccompCmpOp::MaskedEq(new_user), new_user)?;
     denied.insert(libc::SYS_clone, vec![SeccompRule::new(vec![condition])?]);
-    // The flags of clone3 are out of a filter's reach. Without it, libraries use clone.
+    // A seccomp filter cannot read the flags of clone3, which are behind a pointer. With ENOSYS, libraries
+    // fall back to clone.
     let absent = BTreeMap::from([(libc::SYS_clone3, vec![])]);
     for (calls, error) in [(denied, libc::EPERM), (absent, libc::ENOSYS)] {
         let refuse = SeccompAction::Errno(error as u32);

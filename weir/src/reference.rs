@@ -1,9 +1,9 @@
-//! The reference of experiment files, as text, from their JSON Schema.
+//! Generates the reference of experiment files, as text, from their JSON Schema.
 
 use serde_json::{Map, Value};
 use std::fmt::Write as _;
 
-/// One key: where it stands, what it takes, its default and its meaning.
+/// One key: its path, the type of its values, its default and its description.
 struct Key {
     path: String,
     takes: String,
@@ -11,7 +11,8 @@ struct Key {
     about: String,
 }
 
-/// Returns the reference as Markdown: the keys of a file, then a section for each kind of topology, workload and fault.
+/// Returns the reference as Markdown: the keys of a file, then one section for each kind of topology,
+/// workload and fault.
 pub fn markdown(schema: &Value) -> String {
     let mut text = String::from(HEADING);
     table(&mut text, &keys(schema, schema));
@@ -26,12 +27,12 @@ pub fn markdown(schema: &Value) -> String {
     text
 }
 
-/// Sections of the reference: the definition whose kinds they list, and their heading.
+/// Sections of the reference: the definition whose kinds the section lists, and the heading.
 const SECTIONS: [(&str, &str); 3] =
     [("TopologySpec", "Topologies"), ("Workload", "Workloads"), ("FaultSpec", "Faults")];
 
-/// Returns the reference for a terminal of 80 columns: the keys of a file with their meaning, and the names of the keys
-/// of every kind.
+/// Returns the reference for a terminal with 80 columns: the keys of a file with their descriptions, and the
+/// names of the keys of every kind.
 pub fn terminal(schema: &Value) -> String {
     let mut text = String::new();
     for key in keys(schema, schema) {
@@ -57,7 +58,7 @@ pub fn terminal(schema: &Value) -> String {
     text
 }
 
-/// Writes a name and what there is to say of it beside it, or below it if the name is too long.
+/// Writes a name with its description in the next column, or below the name if the name is too long.
 fn entry(text: &mut String, name: &str, column: usize, about: &str) {
     let mut lines = wrap(about, 78 - column).into_iter();
     match name.len() + 3 <= column {
@@ -74,7 +75,7 @@ fn entry(text: &mut String, name: &str, column: usize, about: &str) {
     }
 }
 
-/// Returns the schemas of the kinds of a definition.
+/// Returns the schemas of all kinds of a definition.
 fn kinds<'a>(schema: &'a Value, definition: &str) -> impl Iterator<Item = &'a Value> {
     schema["$defs"][definition]["oneOf"].as_array().into_iter().flatten()
 }
@@ -97,7 +98,7 @@ fn table(text: &mut String, keys: &[Key]) {
     }
 }
 
-/// Makes a link of the page that a text names in parentheses, as in `(docs/algorithms/pfc.md#classes)`.
+/// Turns the first page in parentheses, as in `(docs/algorithms/pfc.md#classes)`, into a link.
 fn linked(about: &str) -> String {
     let link = || {
         let (before, rest) = about.split_once("(docs/")?;
@@ -107,21 +108,22 @@ fn linked(about: &str) -> String {
     link().unwrap_or_else(|| about.to_owned())
 }
 
-/// Returns the name of a kind: the one value that its `kind` may have.
+/// Returns the name of a kind: the constant of its `kind` property.
 fn kind_of(schema: &Value) -> &str {
     schema["properties"]["kind"]["const"].as_str().unwrap_or_default()
 }
 
-/// Returns the description of the schema, or of the definition that it refers to, in one line.
+/// Returns the first paragraph of the description of a schema, or of the definition to which it refers, in
+/// one line.
 fn sentence(schema: &Value, root: &Value) -> String {
     let own = schema["description"].as_str();
     let text = own.or_else(|| target(schema, root)["description"].as_str()).unwrap_or_default();
-    // Rust's documentation links and line breaks are not for readers of files.
+    // Links of rustdoc and line breaks are removed.
     let first = text.split("\n\n").next().unwrap_or_default().replace('\n', " ");
     first.replace("[`", "`").replace("`]", "`")
 }
 
-/// Returns the definition that a schema refers to, or the schema itself.
+/// Returns the definition to which a schema refers, or the schema itself.
 fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     match schema["$ref"].as_str().and_then(|path| path.strip_prefix('#')) {
         Some(path) => root.pointer(path).unwrap_or(schema),
@@ -129,7 +131,7 @@ fn target<'a>(schema: &'a Value, root: &'a Value) -> &'a Value {
     }
 }
 
-/// Returns all keys of an object and of the objects in it, in the order of their declaration.
+/// Returns all keys of an object and of nested objects, in the order of declaration.
 fn keys(root: &Value, object: &Value) -> Vec<Key> {
     let mut keys = Vec::new();
     collect(root, object, "", &mut keys);
@@ -162,11 +164,12 @@ fn collect(root: &Value, object: &Value, under: &str, keys: &mut Vec<Key>) {
     }
 }
 
-/// Returns the object whose keys are listed below a key: its value, one of its forms, or an entry of its list.
+/// Returns the object whose keys are listed below a key: its value, one alternative of its value, or an
+/// element of its list.
 fn nested_object<'a>(root: &'a Value, schema: &'a Value) -> Option<&'a Value> {
     let schema = target(schema, root);
     let is_object = |it: &&Value| target(it, root)["properties"].is_object();
-    // What has kinds has sections of its own; a scheme's parameters are in `weir schemes`.
+    // Kinds have their own sections; the parameters of schemes are in `weir schemes`.
     let forms = schema["anyOf"].as_array().into_iter().flatten();
     let itself = Some(schema).filter(is_object);
     itself
@@ -229,7 +232,7 @@ fn default(value: &Value) -> String {
     match value {
         Value::Null => String::new(),
         Value::Array(list) if list.is_empty() => String::new(),
-        // The keys in it have their own.
+        // The keys of a nested object have their own defaults.
         Value::Object(_) => String::new(),
         other => plain(other),
     }
@@ -239,7 +242,7 @@ fn plain(value: &Value) -> String {
     value.as_str().map_or_else(|| value.to_string(), str::to_owned)
 }
 
-/// Breaks a text into lines of at most `width` characters, where words end.
+/// Breaks a text at spaces into lines of at most `width` characters.
 fn wrap(text: &str, width: usize) -> Vec<String> {
     let mut lines: Vec<String> = Vec::new();
     for word in text.split_whitespace() {

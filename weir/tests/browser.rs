@@ -178,9 +178,11 @@ fn pages_are_whole_and_load_nothing() {
         assert!(seen["rows"].as_u64().unwrap() > 5, "{name}: {seen}");
         let headings = seen["headings"].to_string();
         let expected: &[&str] = match *name {
-            "run" => &["Summary", "Beside the paper", "Queue length", "Sending rates", "Utilisation"],
+            "run" => {
+                &["Summary", "Comparison with the paper", "Queue length", "Sending rates", "Utilisation"]
+            }
             "fabric" => &["Summary", "Flow completion", "Link load", "PFC pauses"],
-            "comparison" => &["Runs", "What is different", "Summary", "Beside the paper", "Link load"],
+            "comparison" => &["Runs", "Differences", "Summary", "Comparison with the paper", "Link load"],
             _ => &["Means", "Charts", "Runs"],
         };
         for heading in expected {

@@ -70,7 +70,7 @@ fn a_fabric_in_one_process_is_filled_and_repaired() {
         assert!(lab.thrift(&["link", "up", port]).status.success());
         watch.expect(mended, "all links up", 10 * SECOND);
     }
-    assert!(said(&lab.thrift(&["link", "down", "s1:9"])).contains("s1:9: the topology has no such port"));
+    assert!(said(&lab.thrift(&["link", "down", "s1:9"])).contains("unknown port s1:9"));
     drop((watch, ping));
 
     let mut switches = lab.switches.pop().expect("one process");
@@ -124,14 +124,14 @@ fn bad_input_is_refused_with_status_2() {
         assert!(said(&done).contains(says), "{arguments:?}: {}", said(&done));
     };
     refused(&["verify", "-t", "/nowhere.yaml"], "/nowhere.yaml");
-    refused(&["verify", "-t", &write("no.yaml", "a: 1\n")], "neither `topology:` nor `kind:`");
+    refused(&["verify", "-t", &write("no.yaml", "a: 1\n")], "missing `topology` or `kind`");
     refused(&["verify", "-t", &write("p4app.json", r#"{"program": "", "targets": {}}"#)], "p4lang/p4app");
-    refused(&["plan", "-t", &good], "name the program");
+    refused(&["plan", "-t", &good], "--program is required");
     refused(&["plan", "-t", &good, "-p", "/nowhere.json"], "/nowhere.json: No such file");
     refused(&["plan", "-t", &good, "-p", &write("alone.json", "{}")], "--p4info");
     let program = program();
     let program = program.to_str().expect("text");
-    refused(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "no such switch");
+    refused(&["apply", "-t", &good, "-p", program, "--switch", "s9=127.0.0.1:1"], "unknown switch");
     refused(&["apply", "-t", &good, "-p", program, "--switch", "s1"], "NAME=HOST:PORT");
     refused(&["watch", "-t", &good, "-p", program, "--probe-interval", "0s"], "--probe-interval");
     let silent = weir(&["apply", "-t", &good, "-p", program, "--grpc-base-port", "1", "--timeout", "1s"]);

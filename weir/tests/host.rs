@@ -44,10 +44,10 @@ fn refused(args: &[&str]) -> String {
 fn bad_input_is_refused_with_status_2() {
     let send = ["send", "--iface", "eth77", "--to", "10.0.0.2"];
     let with = |more: &[&str]| refused(&[&send, more].concat());
-    assert!(with(&["--size", "1MB"]).starts_with("error: there is no interface \"eth77\" here, there are "));
+    assert!(with(&["--size", "1MB"]).starts_with("error: no network interface \"eth77\"; available: "));
     assert!(with(&["--size", "1MB", "--rate", "10"]).contains("10Mbps"), "an example of a rate");
-    assert!(with(&[]).contains("--size 1MB, or --for 5s"));
-    assert!(with(&["--size", "1MB", "--flows", "0"]).contains("sends nothing"));
+    assert!(with(&[]).contains("specify --size"));
+    assert!(with(&["--size", "1MB", "--flows", "0"]).contains("at least 1"));
     assert!(with(&["--size", "1MB", "--start-at", "soon"]).contains("mono:SECONDS"));
     assert!(with(&["--size", "1MB", "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
     assert!(with(&["--size", "1MB", "--peer-mac", "x"]).contains("02:00:0a:00:02:02"));
@@ -150,10 +150,7 @@ fn results_reach_devices_and_pipes_and_links() {
 
     let refused = recv("--out dangling");
     let told = String::from_utf8_lossy(&refused.stderr);
-    assert!(
-        refused.status.code() == Some(2) && told.contains("--out dangling: this is a symbolic link"),
-        "{told}"
-    );
+    assert!(refused.status.code() == Some(2) && told.contains("--out dangling: symbolic link"), "{told}");
 }
 
 fn a_running_agent_has_no_privileges() {

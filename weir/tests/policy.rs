@@ -171,20 +171,20 @@ fn what_is_wrong_is_said() {
         assert_eq!(done.status.code(), Some(2), "{arguments:?}: {}", text(&done.stderr));
         assert!(text(&done.stderr).contains(reason), "{arguments:?}: {}", text(&done.stderr));
     };
-    refused(&["policy", "show"], "no agent listens in");
-    refused(&["policy", "show", "--via", "h1"], "h1.sock: no agent listens there; there is none in");
+    refused(&["policy", "show"], "no agent found in");
+    refused(&["policy", "show", "--via", "h1"], "h1.sock: no agent listens; no sockets in");
     refused(&["policy", "set", "eta=0.9"], "--via");
-    refused(&["policy", "set", "eta", "--via", "h1"], "\"eta\": write it KEY=VALUE");
+    refused(&["policy", "set", "eta", "--via", "h1"], "\"eta\": expected KEY=VALUE");
     refused(&["policy", "set", "--via", "h1"], "KEY=VALUE");
     let quickstart = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/quickstart.yaml");
-    refused(&["run", quickstart, "--policy-key", "k"], "--policy-key is for --on mininet");
+    refused(&["run", quickstart, "--policy-key", "k"], "--policy-key requires --backend mininet");
     let key = dir.path().join("key");
     fs::write(&key, "short").expect("written");
     chmod(key.to_str().expect("a path"), "600");
     refused(&["host", "recv", "--iface", "lo", "--control", "h1"], "--policy-key");
     // The key is looked at before anything else is done.
     let run = ["run", quickstart, "--on", "mininet", "--policy-key", key.to_str().expect("a path")];
-    refused(&run, "a key of 5 bytes can be guessed");
+    refused(&run, "policy key of 5 bytes is too short");
     // What only virtual time can do is not passed over in silence.
     fs::write(&key, "of sixteen bytes or more").expect("written");
     let faults = concat!(env!("CARGO_MANIFEST_DIR"), "/../experiments/policy-faults.yaml");
@@ -195,8 +195,8 @@ fn what_is_wrong_is_said() {
     drop(std::os::unix::net::UnixListener::bind(dir.path().join("h9.sock")).expect("a socket"));
     let dead = weir(&["policy", "show", "--via", "h9"]);
     assert_eq!(dead.status.code(), Some(1));
-    assert!(text(&dead.stderr).contains("does not answer any more"), "{}", text(&dead.stderr));
-    refused(&["policy", "show", "--via", "h1"], "there are h9");
+    assert!(text(&dead.stderr).contains("agent stopped responding"), "{}", text(&dead.stderr));
+    refused(&["policy", "show", "--via", "h1"], "agents are h9");
 }
 
 /// One agent on a veth: what is set there holds after it was killed, with another start's parameters, and only with its key.
@@ -223,13 +223,13 @@ fn a_policy_outlives_its_agent() {
     listening("a.sock");
     let done = place.policy(&["set", "eta=0.9", "max_stage=3", "--via", "a", "--wait", "0us"]);
     assert!(done.status.success(), "{}", text(&done.stderr));
-    assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set and spreads to all hosts\n");
+    assert_eq!(text(&done.stdout), "policy 1 by 10.9.0.1 is set and is being disseminated to all hosts\n");
     // What cannot be is refused as a whole.
     let wrong: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),
         (&["max_stage=4", "etta=1"], "no parameter \"etta\""),
         (&["scheme=dctcp"], "needs ECN marks"),
-        (&["scheme=tcp"], "there is no scheme \"tcp\""),
+        (&["scheme=tcp"], "unknown scheme \"tcp\""),
     ];
     for (edits, reason) in wrong {
         let done = place.policy(&[&["set", "--via", "a"], edits].concat());
@@ -255,7 +255,10 @@ fn a_policy_outlives_its_agent() {
     assert_eq!((version(report), runs(report, "eta"), runs(report, "max_stage")), (1, "0.9", "3"));
     assert_eq!(report["policies"][0]["from"], "kept");
     let shown = text(&place.policy(&["show"]).stdout);
-    assert!(shown.contains("holds     1 by 10.9.0.1") && shown.contains("runs      it, hpcc"), "{shown}");
+    assert!(
+        shown.contains("holds     1 by 10.9.0.1") && shown.contains("runs      this policy, hpcc"),
+        "{shown}"
+    );
     agent.signal("INT");
     until(TIMEOUT, || if place.sockets() == 0 { Ok(()) } else { Err("the socket is there") });
     drop(agent);
@@ -266,7 +269,7 @@ fn a_policy_outlives_its_agent() {
     assert_eq!(stranger.0.wait().expect("it ends").code(), Some(2));
     let mut said = String::new();
     std::io::Read::read_to_string(stranger.0.stderr.as_mut().expect("a pipe"), &mut said).expect("text");
-    assert!(said.contains("not signed by this host with this key"), "{said}");
+    assert!(said.contains("policy state has an invalid signature"), "{said}");
     assert_eq!(place.sockets(), 0);
 }
 

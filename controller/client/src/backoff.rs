@@ -1,27 +1,26 @@
 use std::time::Duration;
 
-/// Computes retry delays: each is twice the last up to a limit, less a random part, so that many clients of one server
-/// that returned do not retry at the same time.
+/// Computes retry delays with jitter. Each delay is twice the previous one up to a limit, less a random part, so that
+/// many clients of a server that comes back do not reconnect at the same time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Backoff {
     next: Duration,
 }
 
 impl Backoff {
-    /// The first wait.
     pub const INITIAL: Duration = Duration::from_millis(50);
-    /// No wait is longer: a switch that returns is noticed within this.
+    /// Upper bound of the delay, hence of the time to notice that a switch is back.
     pub const MAX: Duration = Duration::from_millis(500);
 
-    /// Returns the next wait. `random` is anything from 0 to 1.
+    /// Returns the next delay. `random` is a number from 0 to 1.
     pub fn next_delay(&mut self, random: f64) -> Duration {
         let wait = self.next;
         self.next = (self.next * 2).min(Self::MAX);
-        // From half of it to all of it.
+        // Between half and all of the nominal delay.
         wait.mul_f64(1.0 - random.clamp(0.0, 1.0) / 2.0)
     }
 
-    /// After a success.
+    /// Resets the delay to the initial one; call after a successful connection.
     pub fn reset(&mut self) {
         *self = Backoff::default();
     }

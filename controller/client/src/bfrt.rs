@@ -23,12 +23,13 @@ use tonic::transport::Channel;
 use tonic::{Code, Request, Status, Streaming};
 use weir_controller::pretty;
 
-/// Updates of P4Runtime in one request.
+/// P4Runtime updates per Write request.
 const BATCH: usize = 256;
-/// A driver answers a Read in one message, however long.
+/// A driver returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
 
-/// A connection to the driver of one Tofino switch, which has to run a program already. Clones share it.
+/// A connection to the driver of one Tofino switch. The driver must already run the program. Clones share the
+/// connection.
 #[derive(Clone)]
 pub(super) struct BfrtSession {
     client: BfRuntimeClient<Channel>,
@@ -36,13 +37,13 @@ pub(super) struct BfrtSession {
     client_id: u32,
     timeout: Duration,
     p4_name: String,
-    /// The tables of the program and of the driver.
+    /// Tables of the program and fixed tables of the driver.
     info: Arc<BfrtInfo>,
 }
 
 impl BfrtSession {
-    /// Connects, to read, and finds the program among those that the driver runs. To write, one has to
-    /// [`bind`](Self::bind).
+    /// Connects with read access and looks up the program among those that the driver runs. [`bind`](Self::bind)
+    /// gives write access.
     pub async fn connect(
         target: &Target,
         options: &ClientOptions,
@@ -66,7 +67,7 @@ impl BfrtSession {
         Ok(session)
     }
 
-    /// Finds the program by its tables, since its name is what the driver's configuration calls it.
+    /// Identifies the program by its tables, since the name depends on the driver's configuration.
     async fn find(&mut self, program: &BfrtInfo) -> Result<(), ClientError> {
         const CALL: &str = "GetForwardingPipelineConfig";
         let request =
@@ -95,7 +96,7 @@ impl BfrtSession {
         Ok(())
     }
 
-    /// Subscribes and binds itself to the program. The session may write as long as the stream is kept.
+    /// Subscribes and binds this client to the program. The session may write as long as the stream exists.
     pub async fn bind(&self) -> Result<BfrtStream, ClientError> {
         let (asks, queue) = mpsc::channel(1);
         let subscribe = Subscribe { device_id: self.device_id, ..Subscribe::default() };
@@ -129,7 +130,7 @@ impl BfrtSession {
         Ok(BfrtStream { asks, answers })
     }
 
-    /// Reads every entity that a plan may have. An error about one of them is an error of all.
+    /// Reads all entities that a plan can contain. Fails if the driver reports an error for any of them.
     pub async fn read_all(&self) -> Result<Vec<Entity>, ClientError> {
         let translator = Translator::new(&self.info);
         let request = ReadRequest {
@@ -154,7 +155,7 @@ impl BfrtSession {
         Ok(translator.entities(&self.limited("Read", collect).await?))
     }
 
-    /// Writes updates in order, in batches. After a batch with a refused update it stops.
+    /// Writes updates in order, in batches. Stops after a batch with a rejected update.
     pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         for batch in updates.chunks(BATCH) {
             let (mut request, mut of) = (Vec::new(), Vec::new());
@@ -207,7 +208,7 @@ impl BfrtSession {
         }
     }
 
-    /// A call that has to answer in time.
+    /// Performs a call with the session's timeout.
     async fn limited<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
@@ -217,20 +218,20 @@ impl BfrtSession {
     }
 }
 
-/// The stream by which the driver knows its client.
+/// An open StreamChannel, to which the driver ties the client's id and binding.
 pub(super) struct BfrtStream {
     asks: mpsc::Sender<StreamMessageRequest>,
     answers: Streaming<StreamMessageResponse>,
 }
 
 impl BfrtStream {
-    /// Closes the stream and waits, up to `limit`, until the driver has closed it too, so that it takes the next client with
-    /// the same id.
+    /// Closes the stream and waits, at most `limit`, until the driver has closed it too. The driver then accepts the
+    /// next client with the same id.
     pub async fn close(self, limit: Duration) {
         let BfrtStream { asks, mut answers } = self;
         drop(asks);
         let ended = async { while let Ok(Some(_)) = answers.message().await {} };
-        // A driver that does not answer keeps the client no longer than its connection.
+        // If the driver does not reply, dropping the connection ends the binding.
         let _ = timeout(limit, ended).await;
     }
 }
@@ -248,13 +249,13 @@ async fn subscribed(answers: &mut Streaming<StreamMessageResponse>) -> Result<()
     }
 }
 
-/// Of an update that is not even sent.
+/// Returns the error for an update that cannot be translated and was not sent.
 fn refused(update: &Update, error: &TranslateError, of: usize, p4info: &Index) -> ClientError {
     let (update, message) = (pretty::update(update, p4info), error.to_string());
     ClientError::Rejected { refused: vec![Refused { update, code: rpc::Code::InvalidArgument, message }], of }
 }
 
-/// Of a Write: with an error for each update, if the driver told them.
+/// Converts the error of a Write. If the driver reports an error per update, lists the rejected updates.
 fn write_error(status: Status, updates: &[&Update], of: usize, p4info: &Index) -> ClientError {
     let refused = told(error_details::decode(status.details()), updates, p4info);
     if refused.is_empty() {
@@ -264,7 +265,7 @@ fn write_error(status: Status, updates: &[&Update], of: usize, p4info: &Index) -
     }
 }
 
-/// Returns the refused updates, from the errors with the numbers of theirs.
+/// Returns the rejected updates. Errors come with the index of their update.
 fn told(
     errors: impl IntoIterator<Item = (usize, bfrt_proto::Error)>,
     updates: &[&Update],

@@ -4,10 +4,10 @@ use tokio::time::timeout;
 use tonic::Status;
 use tonic::transport::{Channel, Endpoint};
 
-/// An idle connection is tried this often, and has failed without an answer for as long.
+/// HTTP/2 keepalive: interval between pings, and time to wait for the reply.
 const KEEPALIVE: Duration = Duration::from_secs(2);
 
-/// Connects to a switch's server.
+/// Connects to the gRPC server of a switch.
 pub(super) async fn open(
     target: &Target,
     options: &ClientOptions,
@@ -31,7 +31,7 @@ pub(super) async fn open(
     endpoint.connect().await.map_err(unreachable)
 }
 
-/// Waits `limit` at most for what a switch answers to a call.
+/// Waits at most `limit` for the reply to a call.
 pub(super) async fn limited<T>(
     limit: Duration,
     call: &'static str,
@@ -43,7 +43,7 @@ pub(super) async fn limited<T>(
     }
 }
 
-/// Returns the innermost cause, and whether it is a refused connection.
+/// Returns the innermost cause, and whether it is ECONNREFUSED.
 fn root_cause(error: &(dyn std::error::Error + 'static)) -> (String, bool) {
     let mut last = error;
     while let Some(cause) = last.source() {

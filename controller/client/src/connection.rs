@@ -1,4 +1,4 @@
-//! A switch, by the protocol that its program wants.
+//! A connection to one switch over P4Runtime or BF Runtime, depending on the program.
 
 use super::bfrt::{BfrtSession, BfrtStream};
 use super::{ClientError, ClientOptions, Image, Program, Session, Stream, Target};
@@ -13,14 +13,15 @@ pub(super) enum Connection {
     BfRuntime(BfrtSession),
 }
 
-/// The right to write, as long as it is kept.
+/// Proof of write access: P4Runtime mastership (an open stream) or a BF Runtime binding. Dropping it gives the access
+/// up.
 pub(super) enum WriteAccess {
     P4Runtime(Stream),
     BfRuntime(BfrtStream),
 }
 
 impl Connection {
-    /// Connects, to read. A Tofino switch that does not run the program is an error.
+    /// Connects with read access. Fails if a Tofino switch does not run the program.
     pub async fn open(
         target: &Target,
         options: ClientOptions,
@@ -34,7 +35,7 @@ impl Connection {
         })
     }
 
-    /// Gets the right to write.
+    /// Becomes the primary client, or binds to the program.
     pub async fn acquire_write_access(&self) -> Result<WriteAccess, ClientError> {
         Ok(match self {
             Connection::P4Runtime(session) => WriteAccess::P4Runtime(session.become_primary().await?),
@@ -42,7 +43,7 @@ impl Connection {
         })
     }
 
-    /// Puts a program on the switch unless it runs that program already. Returns whether it did so.
+    /// Pushes a program unless the switch already runs it. Returns whether it was pushed.
     pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
         match self {
             Connection::P4Runtime(session) => session.push(program).await,
@@ -58,7 +59,7 @@ impl Connection {
         }
     }
 
-    /// Reads every entity that a goal may have.
+    /// Reads all entities that a desired state can contain.
     pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
         match self {
             Connection::P4Runtime(session) => session.read_all(p4info).await,
@@ -66,7 +67,7 @@ impl Connection {
         }
     }
 
-    /// Writes updates in order. It stops after a batch with a refused update.
+    /// Writes updates in order. Stops after a batch with a rejected update.
     pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         match self {
             Connection::P4Runtime(session) => session.write(updates, p4info).await,
@@ -76,7 +77,7 @@ impl Connection {
 }
 
 impl WriteAccess {
-    /// Gives the right up, and waits up to `limit` until the switch knows.
+    /// Gives write access up and waits, at most `limit`, until the switch has acknowledged this.
     pub async fn close(self, limit: Duration) {
         match self {
             WriteAccess::P4Runtime(stream) => stream.close(limit).await,

@@ -8,116 +8,69 @@ use thiserror::Error;
 use tonic::{Code, Status};
 use weir_controller::pretty;
 
-/// A reason why a switch could not be controlled. The caller adds the switch's name.
+/// The reason why a switch could not be controlled. The caller adds the name of the switch.
 #[derive(Debug, Error)]
 pub enum ClientError {
-    /// Nobody answers.
     #[error("no {protocol} server at {address}: {reason}")]
     Unreachable {
-        /// Spoken there.
         protocol: &'static str,
-        /// The switch's address.
         address: String,
-        /// The system's words.
         reason: String,
-        /// The host refused the connection: it is there, and no process listens.
+        /// The host refused the connection (ECONNREFUSED): it is up, but no process listens on the port.
         is_refused: bool,
     },
-    /// No answer in time.
     #[error("no answer to {call} within {} s", limit.as_secs_f64())]
-    Timeout {
-        /// The call.
-        call: &'static str,
-        /// Time that was waited.
-        limit: Duration,
-    },
-    /// Another controller is in charge.
+    Timeout { call: &'static str, limit: Duration },
     #[error(
         "another controller is the primary, with election id {}; stop it, or give a larger --election-id",
         id(primary)
     )]
-    NotPrimary {
-        /// Its election id.
-        primary: Uint128,
-    },
-    /// Another controller has our election id.
+    NotPrimary { primary: Uint128 },
     #[error("another controller has election id {}; stop it, or give another --election-id", id(election_id))]
-    ElectionIdTaken {
-        /// Ours.
-        election_id: Uint128,
-    },
-    /// The stream ended.
+    ElectionIdTaken { election_id: Uint128 },
     #[error("the server closed the stream: {}", printable(.0))]
     Closed(String),
-    /// The switch has no program.
     #[error("the switch runs no program yet")]
     NoProgram,
-    /// The switch runs something else.
     #[error("the switch runs another program; `weir controller apply` pushes this one")]
     OtherProgram,
-    /// The Tofino switch runs something else.
     #[error(
         "the driver runs {}, with other tables than the bfrt.json of --program; start it with this program",
         printable(&runs.join(", "))
     )]
-    OtherTables {
-        /// The names of its programs.
-        runs: Vec<String>,
-    },
-    /// P4Runtime for a program that is for Tofino.
+    OtherTables { runs: Vec<String> },
     #[error("the program is for Tofino, which P4Runtime does not reach")]
     ForTofino,
-    /// Another client is bound to the program of a Tofino switch, or has our id.
     #[error(
         "another controller has the switch ({}); stop it, or give another --election-id",
         printable(reason)
     )]
-    AlreadyBound {
-        /// The driver's words.
-        reason: String,
-    },
-    /// A number that the protocol does not take.
+    AlreadyBound { reason: String },
     #[error("{what}: {value} does not fit 32 bits")]
-    TooLarge {
-        /// Name of the number.
-        what: &'static str,
-        /// The number.
-        value: u128,
-    },
+    TooLarge { what: &'static str, value: u128 },
     /// A call failed as a whole.
     #[error("{call}: {}", status_words(.status))]
-    Call {
-        /// The call.
-        call: &'static str,
-        /// The answer.
-        status: Box<Status>,
-    },
-    /// Updates were refused. The others of their batch were made.
+    Call { call: &'static str, status: Box<Status> },
+    /// Updates were rejected; the other updates of their batch were applied.
     #[error("{} of {of} updates were refused, the first: {}", refused.len(), refused.first().map(ToString::to_string).unwrap_or_default())]
     Rejected {
-        /// The refused updates with their reasons; never empty.
+        /// Never empty.
         refused: Vec<Refused>,
-        /// Updates in the batch.
+        /// Number of updates in the batch.
         of: usize,
     },
-    /// The switch took the updates and does not hold what they said.
+    /// The switch accepted the updates, but reading them back gave other entities.
     #[error("{count} entities are not as written, the first to be corrected: {first}")]
-    ReadBackMismatch {
-        /// Number of updates.
-        count: usize,
-        /// In words.
-        first: String,
-    },
+    ReadBackMismatch { count: usize, first: String },
 }
 
-/// An update that the switch did not make.
+/// An update that the switch rejected.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Refused {
-    /// The update in words.
+    /// The update in the format of [`pretty::update`].
     pub update: String,
-    /// Canonical code.
     pub code: rpc::Code,
-    /// The server's words, often none.
+    /// The message of the server; often empty.
     pub message: String,
 }
 
@@ -133,7 +86,7 @@ impl ClientError {
         ClientError::Call { call, status: Box::new(status) }
     }
 
-    /// Of a Write: with an error for each update, if the server told them.
+    /// Converts the error of a Write. If the server reports an error per update, lists the rejected updates.
     pub(super) fn write(status: Status, updates: &[Update], p4info: &Index) -> ClientError {
         let refused = refused(&status, updates, p4info);
         if refused.is_empty() {
@@ -142,12 +95,12 @@ impl ClientError {
         ClientError::Rejected { refused, of: updates.len() }
     }
 
-    /// Returns whether the switch does not offer what was asked for.
+    /// Returns whether the switch does not implement the call.
     pub fn is_unimplemented(&self) -> bool {
         matches!(self, ClientError::Call { status, .. } if status.code() == Code::Unimplemented)
     }
 
-    /// Returns whether it may be otherwise in a moment.
+    /// Returns whether a retry may succeed.
     pub fn is_transient(&self) -> bool {
         match self {
             ClientError::Unreachable { .. } | ClientError::Timeout { .. } | ClientError::Closed(_) => true,
@@ -158,7 +111,7 @@ impl ClientError {
     }
 }
 
-/// Returns the updates of a batch with an error of their own (P4Runtime §12.3).
+/// Returns the rejected updates of a batch, from the errors per update (P4Runtime §12.3).
 fn refused(status: &Status, updates: &[Update], p4info: &Index) -> Vec<Refused> {
     let errors = error_details::decode::<p4v1::Error>(status.details());
     if errors.len() != updates.len() {
@@ -188,8 +141,8 @@ fn status_words(status: &Status) -> String {
     }
 }
 
-/// Returns the words of a server without what a terminal would obey: control characters, and those that turn the direction
-/// of a line.
+/// Escapes the characters of a server's message that a terminal would interpret: control characters, and characters
+/// that change the text direction.
 pub(super) fn printable(words: &str) -> String {
     let mut text = String::with_capacity(words.len());
     for c in words.chars() {
@@ -214,7 +167,7 @@ mod tests {
             ClientError::Closed(words()),
             ClientError::AlreadyBound { reason: words() },
             ClientError::OtherTables { runs: vec![words()] },
-            ClientError::Refused { refused: vec![Refused { update, code, message: words() }], of: 1 },
+            ClientError::Rejected { refused: vec![Refused { update, code, message: words() }], of: 1 },
         ] {
             let told = error.to_string();
             assert!(told.contains(shown) && !told.contains(char::is_control), "{told}");

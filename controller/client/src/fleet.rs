@@ -1,4 +1,4 @@
-//! Many switches at once.
+//! Reads and writes many switches concurrently.
 
 use super::connection::Connection;
 use super::watch::Member;
@@ -11,42 +11,39 @@ use tokio::sync::Semaphore;
 use tokio::task::JoinSet;
 use weir_controller::reconcile::{DesiredState, Diff, RankedUpdates, diff};
 
-/// Switches that are worked on at the same time.
+/// Maximum number of switches that are processed at the same time.
 pub const MAX_CONCURRENT_SWITCHES: usize = 128;
 
-/// Outcome of each switch, by its name.
+/// Results by switch name.
 pub type Outcomes<T> = BTreeMap<String, Result<T, ClientError>>;
 
-/// The task for one switch.
+/// The program and the desired state of one switch.
 #[derive(Clone, Debug)]
 pub struct SwitchTask {
-    /// Address of the switch.
     pub target: Target,
-    /// Program that it should run.
     pub program: Arc<Program>,
-    /// Content that its tables should have.
     pub goal: DesiredState,
 }
 
-/// Changes that [`apply`] made to a switch.
+/// The changes that [`apply`] made to a switch.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ApplySummary {
     /// The program was pushed.
     pub pushed: bool,
-    /// Entities that were not there.
+    /// Entities that were missing.
     pub inserted: usize,
-    /// Entities that said something else.
+    /// Entities with other content.
     pub modified: usize,
-    /// Entities that should not be there.
+    /// Surplus entities.
     pub deleted: usize,
-    /// Entities that were right.
+    /// Entities that already had the desired content.
     pub unchanged: usize,
     /// Updates that were not written, because another switch failed.
     pub left: usize,
 }
 
 impl ApplySummary {
-    /// Nothing is written of a difference yet.
+    /// Returns the summary before any update is written.
     pub fn none_of(difference: &Diff) -> ApplySummary {
         ApplySummary {
             unchanged: difference.unchanged,
@@ -55,7 +52,7 @@ impl ApplySummary {
         }
     }
 
-    /// Updates of the difference were written.
+    /// Counts updates of the difference as written.
     fn add(&mut self, updates: &[Update]) {
         let count = |kind| updates.iter().filter(|update| update.r#type() == kind).count();
         self.inserted += count(Type::Insert);
@@ -76,12 +73,12 @@ impl std::ops::AddAssign<&ApplySummary> for ApplySummary {
     }
 }
 
-/// Makes every switch run its program and hold its goal, and reads it back to be sure. Only what differs is written,
-/// and rank by rank over all switches, so that no packet loops in between.
+/// Brings every switch to its program and desired state, and verifies the result by reading it back. Only differences
+/// are written, rank by rank over all switches, so that no packet loops in between.
 ///
-/// Every switch is connected to and read before any is written. If one fails, nothing is written to the others; with
-/// `partial`, the others are written, and packets may loop between them and the one that failed. If a switch fails
-/// later, the others are stopped after the rank in progress: what is in place then has no loop.
+/// All switches are connected and read before any is written. If one fails, no other is written; with `partial`, the
+/// others are written, and packets may loop between them and the failed one. If a switch fails later, the others stop
+/// after the current rank: the routes written so far have no loop.
 pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool) -> Outcomes<ApplySummary> {
     let mut outcomes = Outcomes::new();
     let patience = options.timeout;
@@ -102,7 +99,7 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
         match result {
             Ok((switch, hold)) => {
                 switches.push(switch);
-                holds.push(hold); // as long as they live we may write
+                holds.push(hold); // write access lasts until these are closed
             }
             Err(error) => {
                 outcomes.insert(name, Err(error));
@@ -152,8 +149,8 @@ pub async fn apply(tasks: Vec<SwitchTask>, options: ClientOptions, partial: bool
     outcomes
 }
 
-/// Writes differences, rank by rank over all switches. A switch that refuses something gets nothing more; the others
-/// neither, if `stops` says so of it.
+/// Writes differences, rank by rank over all switches. A switch that rejects an update receives no further ones. If
+/// `stops` returns true for it, neither do the others. Returns the updates written per switch, or its error.
 pub(super) async fn write(writers: Vec<Writer>, stops: impl Fn(&str) -> bool) -> Outcomes<ApplySummary> {
     let (mut outcomes, mut differences) = (Outcomes::new(), Vec::new());
     let mut ways = BTreeMap::new();
@@ -193,7 +190,7 @@ pub(super) async fn write(writers: Vec<Writer>, stops: impl Fn(&str) -> bool) ->
     outcomes
 }
 
-/// Everything that the switches hold. A switch that runs another program is an error.
+/// Reads all entities of the switches. Fails for a switch that runs another program.
 pub async fn read(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<Vec<Entity>> {
     for_each_switch(tasks, move |task: SwitchTask| {
         let options = options.clone();
@@ -208,16 +205,15 @@ pub async fn read(tasks: Vec<SwitchTask>, options: ClientOptions) -> Outcomes<Ve
     .await
 }
 
-/// The program and the tables of a switch.
+/// The program and the entities of a switch.
 #[derive(Clone, Debug)]
 pub struct Held {
-    /// The program that it runs.
     pub program: Program,
-    /// Its entries, default actions, members, groups, multicast groups and clone sessions.
+    /// Table entries, default actions, action profile members and groups, multicast groups and clone sessions.
     pub entities: Vec<Entity>,
 }
 
-/// Reads the program of each switch and everything that its tables hold.
+/// Reads the program and the entities of each switch.
 pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held> {
     for_each_switch(targets, move |target: Target| {
         let options = options.clone();
@@ -231,7 +227,7 @@ pub async fn held(targets: Vec<Target>, options: ClientOptions) -> Outcomes<Held
     .await
 }
 
-/// A switch that is being written.
+/// The differences to write to one switch.
 pub(super) struct Writer {
     pub name: String,
     pub session: Connection,
@@ -239,7 +235,7 @@ pub(super) struct Writer {
     pub difference: Diff,
 }
 
-/// The updates that go to one switch in one step.
+/// The updates of one rank for one switch.
 struct Batch {
     name: String,
     session: Connection,
@@ -247,17 +243,17 @@ struct Batch {
     updates: Vec<Update>,
 }
 
-/// A switch that [`apply`] has connected to.
+/// A switch to which [`apply`] has connected.
 struct Switch {
     task: SwitchTask,
     session: Connection,
     pushed: bool,
-    /// `None` if it runs another program.
+    /// Entities of the switch; `None` if it runs another program.
     held: Option<Vec<Entity>>,
 }
 
 impl Switch {
-    /// Puts the program on the switch if it runs another one.
+    /// Pushes the program if the switch runs another one, and reads the entities.
     async fn push(self) -> Result<Switch, ClientError> {
         if self.held.is_some() {
             return Ok(self);
@@ -273,7 +269,7 @@ impl Switch {
         diff(&self.task.goal, held, &self.task.program.index)
     }
 
-    /// Reads back what was written.
+    /// Verifies the switch by reading its entities back.
     async fn check(self) -> Result<(), ClientError> {
         let index = &self.task.program.index;
         let left = diff(&self.task.goal, &self.session.read_all(index).await?, index).steps;
@@ -283,7 +279,7 @@ impl Switch {
     }
 }
 
-/// Something that concerns one switch.
+/// An item of work for one switch, identified by the switch's name.
 pub(super) trait Named {
     fn name(&self) -> &str;
 }
@@ -306,7 +302,7 @@ named! {
     Member: name;
 }
 
-/// Does a job for each of some switches, [`MAX_CONCURRENT_SWITCHES`] at a time.
+/// Runs `job` for each item, at most [`MAX_CONCURRENT_SWITCHES`] at a time.
 pub(super) async fn for_each_switch<I, T, F>(items: Vec<I>, job: impl Fn(I) -> F) -> Outcomes<T>
 where
     I: Named,
@@ -319,7 +315,7 @@ where
         let (name, places) = (item.name().to_owned(), Arc::clone(&places));
         let job = job(item);
         jobs.spawn(async move {
-            // The semaphore is never closed.
+            // `acquire` fails only if the semaphore is closed, which never happens.
             let _place = places.acquire().await;
             (name, job.await)
         });

@@ -1,8 +1,8 @@
-//! The controller's side of P4Runtime, for one switch ([`Session`]) and for many ([`fleet`], which also speaks BF Runtime
-//! with Tofino switches), and of the Thrift calls that BMv2 needs beside it ([`ThriftClient`]).
+//! The network client of the controller: P4Runtime for one switch ([`Session`]) and for many ([`fleet`], which also
+//! supports Tofino over BF Runtime), and the Thrift calls of BMv2 that P4Runtime lacks ([`ThriftClient`]).
 //!
-//! A thin driver: what to write and in which order is decided by [`weir_controller::reconcile`] and [`mod@weir_controller::plan`], which
-//! know no socket.
+//! This crate only performs I/O. [`mod@weir_controller::plan`] and [`weir_controller::reconcile`] decide what to
+//! write and in which order.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -38,27 +38,26 @@ use std::time::Duration;
 /// Address of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Target {
-    /// Name in the topology.
     pub name: String,
-    /// `host:port` of its P4Runtime or BF Runtime server.
+    /// `host:port` of the P4Runtime or BF Runtime server.
     pub address: String,
-    /// The id by which the server knows it.
+    /// Device id in requests to the server.
     pub device_id: u64,
 }
 
 /// Options of the connections to switches.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct ClientOptions {
-    /// Of two controllers the one with the larger id may write. With BF Runtime it is the client's id.
+    /// The connected client with the highest election id is primary and may write. BF Runtime uses it as client id.
     pub election_id: Uint128,
-    /// Time that a call may take.
+    /// Timeout per call, and for connecting.
     pub timeout: Duration,
-    /// TLS, if it is to be spoken.
+    /// Use TLS if set.
     pub tls: Option<Arc<ClientTls>>,
 }
 
 impl Default for ClientOptions {
-    /// Election id 1, as p4 tutorials have it.
+    /// Election id 1, like the P4 tutorials; 10 s timeout; no TLS.
     fn default() -> Self {
         ClientOptions {
             election_id: Uint128 { high: 0, low: 1 },
@@ -68,58 +67,57 @@ impl Default for ClientOptions {
     }
 }
 
-/// A compiled program, as it goes to the switches.
+/// A compiled P4 program.
 #[derive(Clone, Debug)]
 pub struct Program {
-    /// Its P4Info, to find things by name.
+    /// P4Info by name and id.
     pub index: Index,
-    /// The compiler's result.
     pub image: Image,
 }
 
-/// The result of a compiler for a target, which decides on the protocol.
+/// The output of the compiler, which determines the protocol.
 #[derive(Clone, Debug)]
 pub enum Image {
-    /// P4Info, device config and a cookie that follows from both, as P4Runtime pushes them.
+    /// P4Info, device config and cookie, as pushed over P4Runtime.
     P4Runtime(Box<ForwardingPipelineConfig>),
-    /// The tables of a program for Tofino, which the switch's driver has to run already.
+    /// Tables of a Tofino program, which the switch's driver must already run.
     BfRuntime(BfrtInfo),
 }
 
 impl Program {
-    /// Joins a P4Info to the JSON that p4c made for BMv2 (the device config). The cookie is a CRC of both and
-    /// never 0.
+    /// Creates a program from its P4Info and the JSON of p4c for BMv2 (the device config). The cookie is a CRC of
+    /// both and never 0.
     ///
     /// # Errors
     ///
-    /// Two objects of one kind have the same id, or one has none.
+    /// Two objects of one kind have the same id, or an object has none.
     pub fn new(p4info: P4Info, json: Vec<u8>) -> Result<Program, P4InfoError> {
         let index = Index::new(p4info.clone())?;
         let crc = Crc::<u32>::new(&CRC_32_ISO_HDLC);
         let halves = [crc.checksum(&p4info.encode_to_vec()), crc.checksum(&json)];
         let cookie = u64::from(halves[0]) << u32::BITS | u64::from(halves[1]);
-        // 0 is what a switch says whose controller gave none.
+        // Cookie 0 means that the controller set none.
         let cookie = Some(Cookie { cookie: cookie.max(1) });
         let config = ForwardingPipelineConfig { p4info: Some(p4info), p4_device_config: json, cookie };
         Ok(Program { index, image: Image::P4Runtime(Box::new(config)) })
     }
 
-    /// Takes the bfrt.json that p4c made for Tofino.
+    /// Creates a program from the bfrt.json of p4c for Tofino.
     ///
     /// # Errors
     ///
-    /// Two objects of one kind have the same id, or one has none.
+    /// Two objects of one kind have the same id, or an object has none.
     pub fn tofino(bfrt_json: BfrtInfo) -> Result<Program, P4InfoError> {
         let index = Index::new(bfrt_json.p4info())?;
         Ok(Program { index, image: Image::BfRuntime(bfrt_json) })
     }
 
-    /// Returns whether the program is for Tofino, so that switches are written over BF Runtime.
+    /// Returns whether the program is for Tofino, whose tables are written over BF Runtime.
     pub fn is_for_tofino(&self) -> bool {
         matches!(self.image, Image::BfRuntime(_))
     }
 
-    /// Returns what P4Runtime pushes.
+    /// Returns the configuration that P4Runtime pushes.
     ///
     /// # Errors
     ///

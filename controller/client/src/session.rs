@@ -19,15 +19,15 @@ use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::Channel;
 use tonic::{Code, Request, Status};
 
-/// Updates in one request. gRPC takes 4 MB, and these are some ten kilobytes; but a batch's errors come back in
-/// a header of 8 KiB at most.
+/// Updates per Write request. Requests, some ten kilobytes, are far below gRPC's limit of 4 MB. The limit is the error
+/// response: the errors of all updates are sent in a header of at most 8 KiB.
 const MAX_BATCH_UPDATES: usize = 256;
-/// BMv2 answers a Read in one message, however long.
+/// BMv2 returns the whole result of a Read in one message, of any length.
 const MAX_MESSAGE_SIZE: usize = 64 << 20;
-/// Messages that wait to be sent on the stream.
+/// Capacity of the queue of outgoing stream messages.
 const STREAM_QUEUE_LEN: usize = 256;
 
-/// A connection to one switch. Clones share it.
+/// A P4Runtime connection to one switch. Clones share the connection.
 #[derive(Clone)]
 pub struct Session {
     client: P4RuntimeClient<Channel>,
@@ -37,12 +37,12 @@ pub struct Session {
 }
 
 impl Session {
-    /// Connects, to read. To write, one has to be the primary on a [`Stream`].
+    /// Connects with read access. Writing requires being primary on a [`Stream`].
     ///
     /// # Errors
     ///
-    /// [`ClientError::Unreachable`]: the address does not parse, or no server accepts the connection within
-    /// the timeout of `options`.
+    /// [`ClientError::Unreachable`]: the address is invalid, or no server accepts the connection within the timeout of
+    /// `options`.
     pub async fn connect(target: &Target, options: ClientOptions) -> Result<Session, ClientError> {
         let channel = channel::open(target, &options, "P4Runtime").await?;
         let client = P4RuntimeClient::new(channel).max_decoding_message_size(MAX_MESSAGE_SIZE);
@@ -50,11 +50,11 @@ impl Session {
         Ok(Session { client, device_id: target.device_id, election_id, timeout })
     }
 
-    /// Opens the stream and asks to be the primary. Says who is.
+    /// Opens the stream and bids to become primary. Returns the result of the arbitration.
     ///
     /// # Errors
     ///
-    /// The stream cannot be opened or ends, no result comes in time, or another controller uses the same
+    /// The stream cannot be opened or ends, the result does not arrive in time, or another controller uses the same
     /// election id ([`ClientError::ElectionIdTaken`]).
     pub async fn arbitrate(&self) -> Result<(Mastership, Stream), ClientError> {
         let (asks, queue) = mpsc::channel(STREAM_QUEUE_LEN);
@@ -71,13 +71,12 @@ impl Session {
         Ok((granted.map_err(|error| self.arbitration_error(error))?, stream))
     }
 
-    /// Opens the stream and bids, as [`arbitrate`](Self::arbitrate). The session may write as long as the
-    /// stream is kept.
+    /// Opens the stream and bids like [`arbitrate`](Self::arbitrate), but fails if another client is primary. The
+    /// session may write as long as the stream exists.
     ///
     /// # Errors
     ///
-    /// [`ClientError::NotPrimary`]: another controller has a higher election id; and the errors of
-    /// `arbitrate`.
+    /// [`ClientError::NotPrimary`]: another controller has a higher election id. Otherwise as for `arbitrate`.
     pub async fn become_primary(&self) -> Result<Stream, ClientError> {
         match self.arbitrate().await? {
             (Mastership::Primary, stream) => Ok(stream),
@@ -87,7 +86,7 @@ impl Session {
 
     fn arbitration_error(&self, error: ClientError) -> ClientError {
         match &error {
-            // PI and the specification: a second stream with an id that is in use.
+            // The specification and PI reject a second stream with an election id in use by INVALID_ARGUMENT.
             ClientError::Call { status, .. } if status.code() == Code::InvalidArgument => {
                 ClientError::ElectionIdTaken { election_id: self.election_id }
             }
@@ -95,13 +94,12 @@ impl Session {
         }
     }
 
-    /// Puts a program on the switch unless it runs that program already. Returns whether it did so; all
-    /// tables are empty then.
+    /// Pushes a program unless the switch already runs it. Returns whether it was pushed; all tables are empty then.
     ///
     /// # Errors
     ///
-    /// The switch refuses the program or this controller's right to push it, does not answer in time, or the
-    /// connection broke.
+    /// The switch rejects the program, this client is not primary, the switch does not reply in time, or the connection
+    /// broke.
     pub async fn push(&self, program: &Program) -> Result<bool, ClientError> {
         let config = program.pipeline_config()?;
         if self.runs(config).await? {
@@ -121,12 +119,12 @@ impl Session {
         Ok(true)
     }
 
-    /// Returns whether the switch runs this program: by the cookie, or if another controller pushed it, by the program.
+    /// Returns whether the switch runs this program. Compares cookies first, then programs: another controller may use
+    /// another cookie.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time, or the connection broke. A switch without a program is
-    /// `Ok(false)`.
+    /// The switch does not reply in time, or the connection broke. A switch without a program is `Ok(false)`.
     pub async fn runs(&self, ours: &ForwardingPipelineConfig) -> Result<bool, ClientError> {
         let theirs = match self.config(ResponseType::CookieOnly).await? {
             Some(theirs) if theirs.cookie == ours.cookie => return Ok(true),
@@ -136,22 +134,22 @@ impl Session {
         Ok(theirs.is_some_and(|it| it.p4_device_config == ours.p4_device_config && it.p4info == ours.p4info))
     }
 
-    /// Returns the P4Info of the program that the switch runs; `None` if it runs none.
+    /// Returns the P4Info of the running program; `None` if the switch runs none.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time or refuses, or its P4Info is wrong.
+    /// The switch does not reply in time or rejects the request, or its P4Info is invalid.
     pub async fn p4info(&self) -> Result<Option<Index>, ClientError> {
         let config = self.config(ResponseType::P4infoAndCookie).await?;
         let index = config.and_then(|config| config.p4info).map(Index::new).transpose();
         index.map_err(|error| wrong_p4info(&error))
     }
 
-    /// Returns the program that the switch runs; `None` if it runs none.
+    /// Returns the running program; `None` if the switch runs none.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time or refuses, or its P4Info is wrong.
+    /// The switch does not reply in time or rejects the request, or its P4Info is invalid.
     pub async fn program(&self) -> Result<Option<Program>, ClientError> {
         let Some(config) = self.config(ResponseType::All).await? else { return Ok(None) };
         let Some(p4info) = config.p4info else { return Ok(None) };
@@ -172,12 +170,13 @@ impl Session {
         }
     }
 
-    /// Returns when the switch has answered a small request that changes nothing. The content of the answer is
-    /// ignored. `weir switch` executes packet-outs and reads in their order of arrival on its data plane.
+    /// Sends a cheap read, ignores its content, and returns when the switch has replied. P4Runtime has no ping;
+    /// errors such as NOT_FOUND and UNIMPLEMENTED are replies too. `weir switch` executes packet-outs and reads in
+    /// order of arrival on its data plane, so the reply is a barrier for earlier packet-outs.
     ///
     /// # Errors
     ///
-    /// No answer came in time, or the connection broke.
+    /// No reply arrived in time, or the connection broke.
     pub async fn echo(&self) -> Result<(), ClientError> {
         match self.read(vec![replication(Pre::CloneSessionEntry(CloneSessionEntry::default()))]).await {
             Ok(_) | Err(ClientError::NoProgram) => Ok(()),
@@ -190,15 +189,15 @@ impl Session {
         }
     }
 
-    /// Reads every entity that [`weir_controller::reconcile`] compares: entries, default actions, members,
-    /// groups, multicast groups and clone sessions. Replication entities are left out if the server cannot
-    /// read them.
+    /// Reads all entities that [`weir_controller::reconcile`] compares: table entries, default actions, action
+    /// profile members and groups, multicast groups and clone sessions. Replication entities are omitted if the
+    /// server cannot read them.
     ///
     /// # Errors
     ///
-    /// As [`read`](Self::read).
+    /// See [`read`](Self::read).
     pub async fn read_all(&self, p4info: &Index) -> Result<Vec<Entity>, ClientError> {
-        // Servers tell of an entry's meter only if asked.
+        // Servers include the direct meters of entries only if the request contains a meter config.
         let has_meters = p4info.direct_meters.iter().next().is_some();
         let entries =
             TableEntry { meter_config: has_meters.then(MeterConfig::default), ..TableEntry::default() };
@@ -227,7 +226,7 @@ impl Session {
         ] {
             match self.read(vec![replication(kind)]).await {
                 Ok(more) => found.extend(more),
-                // What cannot be read cannot be compared.
+                // Entities that the server cannot read are not compared.
                 Err(ClientError::Call { status, .. })
                     if matches!(status.code(), Code::Unimplemented | Code::NotFound) => {}
                 Err(error) => return Err(error),
@@ -236,12 +235,12 @@ impl Session {
         Ok(found)
     }
 
-    /// Reads the entities that match any of the requests.
+    /// Reads the entities that match any of the given ones.
     ///
     /// # Errors
     ///
-    /// [`ClientError::NoProgram`]: the switch runs no program. Otherwise the switch refuses a request, does
-    /// not answer in time, or the connection broke.
+    /// [`ClientError::NoProgram`]: the switch runs no program. Otherwise the switch rejects the request or does not
+    /// reply in time, or the connection broke.
     pub async fn read(&self, entities: Vec<Entity>) -> Result<Vec<Entity>, ClientError> {
         let request = ReadRequest { device_id: self.device_id, entities, ..ReadRequest::default() };
         let collect = |mut client: P4RuntimeClient<Channel>| async move {
@@ -260,12 +259,12 @@ impl Session {
         })
     }
 
-    /// Writes updates in order, in batches. After a batch with a refused update it stops.
+    /// Writes updates in order, in batches. Stops after a batch with a rejected update.
     ///
     /// # Errors
     ///
-    /// [`ClientError::Rejected`] names each refused update of the batch, if the server reports them; the
-    /// others of the batch are applied. Otherwise the whole call failed, no answer came in time, or the
+    /// [`ClientError::Rejected`] lists the rejected updates of the batch, if the server reports them; the other
+    /// updates of the batch were applied. Otherwise the whole call failed, no reply arrived in time, or the
     /// connection broke.
     pub async fn write(&self, updates: &[Update], p4info: &Index) -> Result<(), ClientError> {
         for batch in updates.chunks(MAX_BATCH_UPDATES) {
@@ -285,7 +284,7 @@ impl Session {
         Ok(())
     }
 
-    /// A call that has to answer in time.
+    /// Performs a call with the session's timeout.
     async fn with_timeout<T, F: Future<Output = Result<T, Status>>>(
         &self,
         call: &'static str,
@@ -307,7 +306,7 @@ fn table(entry: TableEntry) -> Entity {
     entity(Kind::TableEntry(entry))
 }
 
-/// Returns the error of a switch whose P4Info is wrong.
+/// Returns the error for a switch whose P4Info is invalid.
 fn wrong_p4info(error: &P4InfoError) -> ClientError {
     let status = Status::internal(format!("its P4Info is wrong: {error}"));
     ClientError::call("GetForwardingPipelineConfig", status)

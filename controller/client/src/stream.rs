@@ -1,4 +1,4 @@
-//! A switch's stream: who may write, and packets for and from the CPU port.
+//! The StreamChannel of a switch: arbitration, packet-ins and packet-outs.
 
 use super::ClientError;
 use p4runtime::p4::v1::stream_error::Details;
@@ -12,32 +12,30 @@ use tokio::sync::mpsc;
 use tokio::time::timeout;
 use tonic::Streaming;
 
-/// The result of this controller's election, which decides whether it may write.
+/// Mastership of this controller after arbitration.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Mastership {
-    /// Yes.
     Primary,
-    /// Another one may.
     Backup {
-        /// Its election id, 0 if there is none.
+        /// Election id of the primary; 0 if there is none.
         primary: Uint128,
     },
 }
 
-/// A message of the stream, as far as it concerns a controller.
+/// A message that arrived on the stream.
 #[derive(Clone, Debug, PartialEq)]
 pub enum StreamEvent {
-    /// The election has a result.
+    /// The result of arbitration, or a change of it.
     Standing(Mastership),
-    /// A packet for the CPU port.
     Packet(PacketIn),
-    /// A packet-out was refused.
+    /// The switch rejected a packet-out.
     PacketRefused,
-    /// Something else, such as digests.
+    /// Another message, such as a digest.
     Other,
 }
 
-/// The stream. The switch holds its client for the primary as long as it lives.
+/// An open StreamChannel. The client stays primary until the stream is closed or another client bids a higher election
+/// id.
 pub struct Stream {
     requests: mpsc::Sender<StreamMessageRequest>,
     responses: Streaming<StreamMessageResponse>,
@@ -72,29 +70,29 @@ impl Stream {
         }
     }
 
-    /// Closes the stream and waits, up to `limit`, until the switch has closed it too, so that it does not
-    /// refuse the next controller with the same election id. The stream stays open as long as a
-    /// [`PacketSender`] exists.
+    /// Closes the stream and waits, at most `limit`, until the switch has closed it too. Otherwise the switch could
+    /// reject the next controller with the same election id. The stream stays open as long as a [`PacketSender`]
+    /// exists.
     pub async fn close(self, limit: Duration) {
         let Stream { requests: asks, responses: mut answers } = self;
         drop(asks);
         let ended = async { while let Ok(Some(_)) = answers.message().await {} };
-        // A switch that does not answer keeps the stream no longer than its connection.
+        // If the switch does not reply, dropping the connection ends the stream.
         let _ = timeout(limit, ended).await;
     }
 
-    /// Returns a sender of packet-outs, which keeps the stream open as long as it exists.
+    /// Returns a sender of packet-outs. The stream stays open as long as the sender exists.
     pub fn packets(&self) -> PacketSender {
         PacketSender(self.requests.clone())
     }
 }
 
-/// Sends packets out by a switch's ports.
+/// Sends packet-outs on a stream.
 #[derive(Clone)]
 pub struct PacketSender(mpsc::Sender<StreamMessageRequest>);
 
 impl PacketSender {
-    /// Queues a packet-out. Returns `false`, and drops it, if the queue is full or the stream has ended.
+    /// Queues a packet-out. Returns `false` and drops it if the queue is full or the stream has ended.
     pub fn send(&self, packet: PacketOut) -> bool {
         self.0.try_send(StreamMessageRequest { update: Some(Ask::Packet(packet)) }).is_ok()
     }

@@ -1,5 +1,5 @@
-//! The few calls of BMv2's Thrift server that P4Runtime has no words for: rates and depths of queues, and
-//! registers, which BMv2 does not show over P4Runtime. `weir switch` answers the same calls.
+//! Calls of BMv2's Thrift server for functions that P4Runtime or BMv2's implementation of it lacks: ports, rates and
+//! depths of queues, and registers. `weir switch` implements the same calls.
 
 use super::error::printable;
 use std::io::{self, BufReader, BufWriter};
@@ -12,45 +12,33 @@ use thrift::protocol::{
 };
 use weir_units::{Bandwidth, Bytes};
 
-/// Time that a loaded switch may take for one call.
+/// Default timeout; a loaded switch may take seconds for one call.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
-/// BMv2 has one context.
+/// BMv2 has only one context.
 const CONTEXT: i32 = 0;
-/// Field of a reply that holds its result (Thrift IDL).
+/// Id of the return value in a Thrift result struct.
 const RESULT: i16 = 0;
 
-/// Returns a rate for BMv2: the number of frames of this size per second that fill the link. At least 1, as 0 means
-/// unlimited.
+/// Converts a bit rate to BMv2's unit: the number of frames of this size per second that fill the link. At least 1,
+/// since 0 means unlimited.
 pub fn packets_per_second(rate: Bandwidth, frame: Bytes) -> u64 {
     (rate.as_bytes_per_sec_f64() / frame.as_f64().max(1.0)).round().max(1.0) as u64
 }
 
-/// One argument of a call.
 enum Argument<'a> {
     I32(i32),
     I64(i64),
     Text(&'a str),
 }
 
-/// A reason why a call failed. The caller adds the switch's name.
+/// The reason why a call failed. The caller adds the name of the switch.
 #[derive(Debug, Error)]
 pub enum ThriftError {
-    /// Nobody answers.
     #[error("no Thrift server at {address}: {reason}")]
-    Unreachable {
-        /// The server's address.
-        address: String,
-        /// The system's words.
-        reason: io::Error,
-    },
-    /// A call was refused, or the connection broke.
+    Unreachable { address: String, reason: io::Error },
+    /// The switch rejected the call, or the connection broke.
     #[error("Thrift at {address}: {}", printable(&source.to_string()))]
-    Call {
-        /// The server's address.
-        address: String,
-        /// The error.
-        source: thrift::Error,
-    },
+    Call { address: String, source: thrift::Error },
 }
 
 /// A connection to the Thrift server of one switch.
@@ -62,21 +50,20 @@ pub struct ThriftClient {
 }
 
 impl ThriftClient {
-    /// Connects to `host:port` with the default time limit.
+    /// Connects to `host:port` with the default timeout.
     ///
     /// # Errors
     ///
-    /// As [`connect_within`](Self::connect_within).
+    /// See [`connect_within`](Self::connect_within).
     pub fn connect(address: &str) -> Result<ThriftClient, ThriftError> {
         ThriftClient::connect_within(address, CALL_TIMEOUT)
     }
 
-    /// Connects to `host:port`. `patience` limits the time to connect, and that of each call.
+    /// Connects to `host:port`. `patience` is the timeout of connecting and of each call.
     ///
     /// # Errors
     ///
-    /// [`ThriftError::Unreachable`]: the name has no address, or none of its addresses accepts a connection
-    /// in time.
+    /// [`ThriftError::Unreachable`]: the name has no address, or none of its addresses accepts a connection in time.
     pub fn connect_within(address: &str, patience: Duration) -> Result<ThriftClient, ThriftError> {
         let connect = || {
             let mut failure = io::Error::other("the name has no address");
@@ -107,12 +94,12 @@ impl ThriftClient {
         }
     }
 
-    /// Reads every cell of a register array, in order of index. `name` is the full P4 name, such as
+    /// Reads all cells of a register array, in order of index. `name` is the full P4 name, such as
     /// `MyIngress.queue_bytes`.
     ///
     /// # Errors
     ///
-    /// The switch has no such register, does not answer in time, or the connection broke.
+    /// The switch has no such register or does not reply in time, or the connection broke.
     pub fn register_read_all(&mut self, name: &str) -> Result<Vec<i64>, ThriftError> {
         self.call("standard:bm_register_read_all", &[Argument::I32(CONTEXT), Argument::Text(name)], |input| {
             let list = input.read_list_begin()?;
@@ -122,11 +109,11 @@ impl ThriftClient {
         })
     }
 
-    /// Limits a port to this many packets per second: BMv2 cannot limit bits.
+    /// Limits a port to this number of packets per second; BMv2 has no limit in bits.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time, or the connection broke.
+    /// The switch does not reply in time, or the connection broke.
     pub fn set_queue_rate(&mut self, port: u16, packets: u64) -> Result<(), ThriftError> {
         let packets = i64::try_from(packets).unwrap_or(i64::MAX);
         self.call(
@@ -140,7 +127,7 @@ impl ThriftClient {
     ///
     /// # Errors
     ///
-    /// The switch refuses the interface or the port, does not answer in time, or the connection broke.
+    /// The switch rejects the interface or the port or does not reply in time, or the connection broke.
     pub fn add_port(&mut self, port: u16, interface: &str) -> Result<(), ThriftError> {
         let arguments = [Argument::Text(interface), Argument::I32(port.into()), Argument::Text("")];
         self.call_void("standard:bm_dev_mgr_add_port", &arguments)
@@ -150,16 +137,16 @@ impl ThriftClient {
     ///
     /// # Errors
     ///
-    /// The port has no interface, the switch does not answer in time, or the connection broke.
+    /// The port has no interface, the switch does not reply in time, or the connection broke.
     pub fn remove_port(&mut self, port: u16) -> Result<(), ThriftError> {
         self.call_void("standard:bm_dev_mgr_remove_port", &[Argument::I32(port.into())])
     }
 
-    /// Sets the capacity of every queue of the switch, in packets.
+    /// Sets the capacity of all queues of the switch, in packets.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time, or the connection broke.
+    /// The switch does not reply in time, or the connection broke.
     pub fn set_queue_depth(&mut self, packets: u32) -> Result<(), ThriftError> {
         let packets = i32::try_from(packets).unwrap_or(i32::MAX);
         self.call("simple_switch:set_all_egress_queue_depths", &[Argument::I32(packets)], |input| {
@@ -167,11 +154,11 @@ impl ThriftClient {
         })
     }
 
-    /// Returns the switch's device id.
+    /// Returns the device id of the switch.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time, or the connection broke.
+    /// The switch does not reply in time, or the connection broke.
     pub fn device_id(&mut self) -> Result<u64, ThriftError> {
         self.call("standard:bm_mgmt_get_info", &[], |input| {
             let mut device_id = 0;
@@ -186,11 +173,11 @@ impl ThriftClient {
         })
     }
 
-    /// Returns the switch's ports, and whether each is up.
+    /// Returns the ports of the switch as `(port, is_up)`.
     ///
     /// # Errors
     ///
-    /// The switch does not answer in time, or the connection broke.
+    /// The switch does not reply in time, or the connection broke.
     pub fn ports(&mut self) -> Result<Vec<(u16, bool)>, ThriftError> {
         self.call("standard:bm_dev_mgr_show_ports", &[], |input| {
             let list = input.read_list_begin()?;
@@ -223,13 +210,14 @@ impl ThriftClient {
         done.map_err(|source| ThriftError::Call { address: self.address.clone(), source })
     }
 
-    /// A call without a result.
+    /// Performs a call that returns nothing.
     fn call_void(&mut self, method: &str, arguments: &[Argument<'_>]) -> Result<(), ThriftError> {
         let done = self.exchange(method, arguments, |_| Ok(()));
         done.map(drop).map_err(|source| ThriftError::Call { address: self.address.clone(), source })
     }
 
-    /// Returns the result, `None` if the answer has none. An exception that the call declares is an error.
+    /// Performs a call and returns its result, or `None` if the method returns nothing. Every field other than 0 is an
+    /// exception that the method declares, and becomes an error.
     fn exchange<R>(
         &mut self,
         method: &str,
@@ -287,7 +275,7 @@ fn refused(method: &str) -> thrift::Error {
     thrift::Error::User(format!("{method} was refused: no such name, or a value out of range").into())
 }
 
-/// Reads a struct field by field. `take` reads the value of a field by its number, or returns `false` to skip it.
+/// Reads the fields of a struct. `take` reads the value of the field with this id, or returns `false` to skip it.
 fn fields(
     input: &mut dyn TInputProtocol,
     mut take: impl FnMut(i16, &mut dyn TInputProtocol) -> thrift::Result<bool>,

@@ -1,16 +1,16 @@
-//! TLS to switches: whom the controller trusts, and who it is.
+//! TLS options for connections to switches: trusted CAs, and the controller's own certificate.
 
 use std::fmt;
 use tonic::transport::{Certificate, ClientTlsConfig, Endpoint, Identity};
 
-/// Certificates, as PEM.
+/// Certificates and key, in PEM.
 #[derive(Clone, PartialEq, Eq)]
 pub struct ClientTls {
-    /// Certificates of the authorities that are trusted, in PEM.
+    /// Trusted CA certificates.
     pub roots: Vec<u8>,
-    /// The controller's certificate and its private key, for switches that ask for one.
+    /// Certificate and private key of the controller, for switches that require client authentication.
     pub identity: Option<(Vec<u8>, Vec<u8>)>,
-    /// The name in the switches' certificates; absent: the host part of each address.
+    /// Expected name in the switches' certificates; `None`: the host part of each address.
     pub server_name: Option<String>,
 }
 
@@ -26,11 +26,11 @@ impl ClientTls {
         }
     }
 
-    /// Checks that the certificates can be used.
+    /// Checks that the certificates and the key can be parsed.
     ///
     /// # Errors
     ///
-    /// In words, what cannot be read.
+    /// Fails with the chain of causes.
     pub fn check(&self) -> Result<(), String> {
         let endpoint = Endpoint::from_static("https://127.0.0.1:1").tls_config(self.config());
         let causes = |error: tonic::transport::Error| {
@@ -43,7 +43,6 @@ impl ClientTls {
 }
 
 impl fmt::Debug for ClientTls {
-    /// Without the key.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let name = &self.server_name;
         f.debug_struct("ClientTls").field("server_name", name).finish_non_exhaustive()

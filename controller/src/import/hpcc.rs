@@ -1,4 +1,4 @@
-//! Topology files of the HPCC simulator and of ns3-datacenter, which has one number more in its header, in Reverie three.
+//! Imports topology files of the HPCC simulator, of ns3-datacenter and of Reverie, which have longer headers.
 //!
 //! ```text
 //! nodes switches links            (ns3-datacenter: nodes switches tors links, and there may be server and fabric rates)
@@ -11,7 +11,7 @@ use crate::topology::{Custom, LinkSpec, TopologySpec};
 use std::collections::{BTreeMap, BTreeSet};
 use weir_units::{Bandwidth, Time};
 
-/// More nodes than a fabric can have: hosts and switches together.
+/// Upper bound of hosts and switches together, against absurd headers.
 const MAX_NODES: usize = 2_000_000;
 
 pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
@@ -26,7 +26,8 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
         [nodes, switches, links] | [nodes, switches, _, links] => {
             (number(nodes)?, number(switches)?, number(links)?)
         }
-        // Each link has its rate. SimAI's last word is the name of a GPU.
+        // Every link has its own rate, so that these are not needed. In SimAI's files the last word is the name of a
+        // GPU.
         [nodes, switches, _, links, server_rate, fabric_rate]
             if rate_of(server_rate).and(rate_of(fabric_rate)).is_some() =>
         {
@@ -44,7 +45,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
             format!("{nodes} nodes with {switch_count} switches cannot be"),
         ));
     }
-    // Their loader reads words, so the ids may stand on several lines.
+    // The simulator reads words, so the ids may span several lines.
     let mut switches = BTreeSet::new();
     while switches.len() < switch_count {
         let (at, ids) = lines.next().ok_or_else(|| ImportError::at("the end", "switch ids are missing"))?;
@@ -118,7 +119,7 @@ pub(super) fn import(text: &str) -> Result<Imported, ImportError> {
     Ok(Imported { topology, runtime: BTreeMap::new(), switch_addresses: BTreeMap::new(), warnings })
 }
 
-/// `100Gbps`, or bits per second without a unit.
+/// Parses `100Gbps`, or a number of bits per second without a unit.
 fn rate_of(word: &str) -> Option<Bandwidth> {
     match word.parse::<f64>() {
         Ok(bps) if bps.is_finite() && bps >= 0.0 => Some(Bandwidth::from_bps(bps.round() as u64)),
@@ -127,7 +128,7 @@ fn rate_of(word: &str) -> Option<Bandwidth> {
     }
 }
 
-/// Returns the first pair of nodes with more than one link.
+/// Returns the first pair of nodes that more than one link connects.
 fn parallel(links: &[LinkSpec]) -> Option<String> {
     let mut seen = BTreeSet::new();
     let pair = |link: &LinkSpec| {

@@ -1,4 +1,4 @@
-//! Topologies that other tools wrote.
+//! Imports topology files of other tools.
 //!
 //! | tool | file |
 //! |---|---|
@@ -6,8 +6,8 @@
 //! | p4-utils | `p4app.json` with a `topology`, and the `topology.json` that it writes for controllers (node-link) |
 //! | the HPCC simulator and its descendants | a text file that begins with three, four or six numbers |
 //!
-//! [`import`] recognises a format by a file's content, not by its name, as formats share names. A feature that Weir
-//! lacks is reported as a warning if the topology is right without it, else as an error.
+//! [`import`] recognises a format by the content of the file, since several formats share file names. A feature that
+//! Weir lacks is a warning if the topology is correct without it, and an error otherwise.
 
 mod hpcc;
 mod p4utils;
@@ -20,35 +20,31 @@ use std::collections::BTreeMap;
 use thiserror::Error;
 use weir_units::{Bandwidth, RateCode, Time};
 
-/// A topology from elsewhere.
+/// The contents of an imported file.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Imported {
-    /// The fabric, a custom one.
+    /// Always a custom topology.
     pub topology: TopologySpec,
-    /// By switch: the file of its entries (`sX-runtime.json`), as it is written there.
+    /// For each switch, the path of its entries file (`sX-runtime.json`), as written in the topology file.
     pub runtime: BTreeMap<String, String>,
-    /// By switch: its P4Runtime port and its device id, where the tool has other ones than p4 tutorials.
+    /// For each switch, its gRPC port and device id; empty for formats that do not define them.
     pub switch_addresses: BTreeMap<String, SwitchAddress>,
     /// Parts of the file that were not or only approximately converted.
     pub warnings: Vec<String>,
 }
 
-/// Address of a switch in another tool.
+/// P4Runtime address of a switch in another tool.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct SwitchAddress {
-    /// Of its P4Runtime server.
     pub grpc_port: u16,
-    /// Of the switch.
     pub device_id: u64,
 }
 
-/// A reason why a file was not accepted, and the place.
+/// An error in an imported file. `place` is a line number or a key path such as `links[3]`.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}: {problem}")]
 pub struct ImportError {
-    /// Line or key.
     pub place: String,
-    /// In words.
     pub problem: String,
 }
 
@@ -58,13 +54,12 @@ impl ImportError {
     }
 }
 
-/// Imports the topology file of another tool: HPCC's simulator, p4-utils, or the P4 tutorials. `None` if the
-/// text is in none of these formats, and may be Weir's own YAML.
+/// Imports the topology file of another tool: the HPCC simulator, p4-utils or the P4 tutorials. Returns `None` if the
+/// text is in none of these formats; it may then be Weir's own YAML.
 ///
 /// # Errors
 ///
-/// The text is in one of these formats but says something that a topology cannot have; or it is a
-/// `p4app.json` of p4lang/p4app, which is not supported.
+/// The text is in one of these formats but invalid, or it is a `p4app.json` of p4lang/p4app, which is not supported.
 pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
     if text.trim_start().starts_with(|c: char| c.is_ascii_digit()) {
         return hpcc::import(text).map(Some);
@@ -89,7 +84,7 @@ pub fn import(text: &str) -> Result<Option<Imported>, ImportError> {
     }
 }
 
-/// Adds the formats that are read to a message about a file, unless it looks like Weir's own YAML.
+/// Appends the list of supported formats to an error message, unless the file looks like Weir's own YAML.
 pub fn with_formats(text: &str, why: impl std::fmt::Display) -> String {
     if ["kind:", "topology:"].iter().any(|key| text.contains(key)) {
         return why.to_string();
@@ -101,7 +96,7 @@ pub fn with_formats(text: &str, why: impl std::fmt::Display) -> String {
     )
 }
 
-/// Returns a rate in Mbit/s, which telemetry may have no code for: then the next higher one that it has.
+/// Converts a rate in Mbit/s. If telemetry has no code for the rate, uses the next higher one and adds a warning.
 fn rate_of(mbps: f64, place: &str, warnings: &mut Vec<String>) -> Result<Bandwidth, ImportError> {
     let wrong = || ImportError::at(place, format!("{mbps} Mbit/s is no bandwidth"));
     if !mbps.is_finite() || mbps <= 0.0 {
@@ -116,7 +111,7 @@ fn rate_of(mbps: f64, place: &str, warnings: &mut Vec<String>) -> Result<Bandwid
     Ok(next)
 }
 
-/// A delay: a number is milliseconds, text has a unit.
+/// Converts a delay: a number without a unit is in milliseconds.
 fn delay_of(json: &Value, place: &str) -> Result<Time, ImportError> {
     let wrong = || ImportError::at(place, format!("{json} is no delay"));
     let milliseconds = |ms: f64| {
@@ -134,7 +129,7 @@ fn delay_of(json: &Value, place: &str) -> Result<Time, ImportError> {
     }
 }
 
-/// Returns the order in which Mininet starts nodes, and so gives out ports: `s2` before `s10`.
+/// Natural order (`s2` before `s10`), in which Mininet starts nodes and assigns ports.
 fn natural(a: &str, b: &str) -> Ordering {
     let split = |name: &str| {
         let digits = name.len() - name.trim_end_matches(|c: char| c.is_ascii_digit()).len();
@@ -144,7 +139,7 @@ fn natural(a: &str, b: &str) -> Ordering {
     split(a).cmp(&split(b)).then_with(|| a.cmp(b))
 }
 
-/// Names in Mininet's order.
+/// Sorts names in Mininet's order.
 fn in_order<'a>(names: impl Iterator<Item = &'a String>) -> Vec<String> {
     let mut names: Vec<String> = names.cloned().collect();
     names.sort_by(|a, b| natural(a, b));

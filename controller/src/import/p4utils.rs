@@ -1,4 +1,4 @@
-//! p4-utils' `p4app.json`, and the `topology.json` that it writes.
+//! Imports p4-utils' `p4app.json`, and the `topology.json` that p4-utils writes for controllers.
 
 use super::{ImportError, Imported, SwitchAddress, delay_of, in_order, rate_of};
 use crate::topology::{AddressSpec, Custom, LinkSpec, TopologySpec};
@@ -9,11 +9,11 @@ use weir_units::{Bandwidth, Time};
 
 type Tree = Map<String, Value>;
 
-/// Bandwidth of a link without one.
+/// Assumed bandwidth of a link without `bw`.
 const DEFAULT_BANDWIDTH: Bandwidth = Bandwidth::from_gbps(1);
-/// Of the first switch; p4-utils counts on from it.
+/// gRPC port of the first switch; p4-utils numbers the other ports consecutively.
 const FIRST_GRPC_PORT: u16 = 9559;
-/// Keys of a p4app.json that name Python modules and scripts.
+/// Keys of a `p4app.json` that name Python modules and scripts.
 const PYTHON_KEYS: [&str; 8] = [
     "switch_node",
     "compiler_module",
@@ -25,7 +25,7 @@ const PYTHON_KEYS: [&str; 8] = [
     "tasks_file",
 ];
 
-/// A `p4app.json`.
+/// Imports a `p4app.json`.
 pub(super) fn import_app(app: &Tree, topology: &Tree) -> Result<Imported, ImportError> {
     let mut warnings: Vec<String> = PYTHON_KEYS
         .iter()
@@ -161,7 +161,7 @@ fn rate(json: &Value, place: &str, warnings: &mut Vec<String>) -> Result<Bandwid
     }
 }
 
-/// Returns the port of a switch's end; a host's does not matter.
+/// Returns the port at a link's end, or `None` if the end is a host, whose port number has no meaning.
 fn port_of(json: &Value, node: &str, switches: &Tree, place: &str) -> Result<Option<u16>, ImportError> {
     if json.is_null() || !switches.contains_key(node) {
         return Ok(None);
@@ -170,7 +170,7 @@ fn port_of(json: &Value, node: &str, switches: &Tree, place: &str) -> Result<Opt
     port.map(Some).ok_or_else(|| ImportError::at(place, format!("{json} is no port")))
 }
 
-/// Device ids and ports as p4-utils gives them out: the number in the name, and one after the other.
+/// Assigns device ids and gRPC ports as p4-utils does: the number in the name, and consecutive ports.
 fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchAddress> {
     let place = |(index, name): (usize, &String)| {
         let own = |key: &str| switches.get(name)?.get(key)?.as_u64();
@@ -183,8 +183,8 @@ fn places(names: &[String], switches: &Tree) -> BTreeMap<String, SwitchAddress> 
     names.iter().enumerate().map(place).collect()
 }
 
-/// Returns the addresses that p4-utils gives out by itself, `sw` and `h` being the numbers in the names: `l2`
-/// 10.0.0.h, `mixed` 10.0.sw.h, `l3` 10.sw.h.2.
+/// Assigns host addresses as p4-utils does. With `sw` and `h` for the numbers in the names: 10.0.h for `l2` (h in two
+/// bytes), 10.0.sw.h for `mixed`, 10.sw.h.2 for `l3`.
 fn assign(
     strategy: &str,
     hosts: &[String],

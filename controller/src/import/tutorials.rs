@@ -1,4 +1,4 @@
-//! p4 tutorials' `topology.json`.
+//! Imports the `topology.json` of the P4 tutorials.
 
 use super::{ImportError, Imported, delay_of, in_order, rate_of};
 use crate::topology::{AddressSpec, Custom, LinkSpec, Mac, TopologySpec};
@@ -8,7 +8,7 @@ use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, Time};
 
-/// Bandwidth of a link without one, which only the machine limits.
+/// Assumed bandwidth of a link without one. In the tutorials only the machine limits such links.
 const DEFAULT_BANDWIDTH: Bandwidth = Bandwidth::from_gbps(1);
 
 #[derive(Deserialize)]
@@ -20,7 +20,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct Host {
-    /// `null` for a host that gets its address by DHCP, or has none.
+    /// `null` for a host that gets its address by DHCP or has none.
     #[serde(deserialize_with = "Option::deserialize")]
     ip: Option<String>,
     mac: String,
@@ -103,7 +103,7 @@ fn address(name: &str, ip: &str, mac: &str) -> Result<AddressSpec, ImportError> 
     Ok(AddressSpec { ip: parsed, mac: Some(mac) })
 }
 
-/// `h1`, or `s1-p3` for port 3 of s1.
+/// Parses the end of a link: `h1`, or `s1-p3` for port 3 of s1.
 fn end(json: &Value, file: &File, place: &str) -> Result<(String, Option<u16>), ImportError> {
     let name = json.as_str().ok_or_else(|| ImportError::at(place, format!("{json} is no end of a link")))?;
     if file.hosts.contains_key(name) {

@@ -1,4 +1,4 @@
-//! Base RTTs, of all pairs of hosts.
+//! Base RTTs of all pairs of hosts.
 
 use super::link_cost;
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
@@ -8,17 +8,17 @@ use crate::topology::{HostIx, Node, SwitchIx, Topology};
 use std::collections::HashMap;
 use weir_units::{Bytes, Time};
 
-/// Base RTTs of all pairs: for each the longest of the paths that routes allow.
+/// Base RTTs of all pairs of hosts: for each pair, that of the longest path that the routes allow.
 #[derive(Clone, Debug)]
 pub struct BaseRtt {
     payload: Bytes,
     class_of: Vec<usize>,
-    /// From class to class of hosts, without the hosts' own links.
+    /// `fabric[from][to]`: cost of the longest path between two classes of hosts, without the host links.
     fabric: Vec<Vec<Time>>,
 }
 
 impl BaseRtt {
-    /// `payload` is what the HPCC simulator calls its packet payload size: 1000 bytes there.
+    /// Computes the longest paths. `payload` is the packet payload size of the HPCC simulator (1000 bytes there).
     pub fn new(topology: &Topology, routes: &Routes, payload: Bytes) -> BaseRtt {
         let compiled = CompiledRoutes::new(topology, routes);
         let costs: Vec<Time> = topology.links.iter().map(|link| link_cost(link, payload)).collect();
@@ -33,15 +33,14 @@ impl BaseRtt {
         }
         BaseRtt { payload, class_of: compiled.class_of, fabric }
     }
-    /// Of one pair.
     pub fn pair(&self, topology: &Topology, src: HostIx, dst: HostIx) -> Time {
         let cost = |host: HostIx| link_cost(topology.link(topology.host(host).link), self.payload);
         let class = |host: HostIx| self.class_of[host.0 as usize];
         cost(src) + self.fabric[class(src)][class(dst)] + cost(dst)
     }
-    /// Of the pair that has the longest: the `T` of the whole fabric (GLOBAL_T of the simulator).
+    /// Returns the largest base RTT of all pairs, the simulator's GLOBAL_T.
     pub fn max(&self, topology: &Topology) -> Time {
-        // The two dearest host links of each class stand for all of its hosts.
+        // Within a class only host links differ, so the two costliest links of each class suffice.
         let mut costliest = vec![[Time::ZERO; 2]; self.fabric.len()];
         for (host, &class) in topology.hosts.iter().zip(&self.class_of) {
             let cost = link_cost(topology.link(host.link), self.payload);
@@ -66,15 +65,13 @@ impl BaseRtt {
     }
 }
 
-/// The longest paths to the switch of a class of hosts.
+/// Longest-path search to the switch of one class of hosts, with memoization.
 struct LongestPaths<'a> {
     topology: &'a Topology,
     compiled: &'a CompiledRoutes,
-    /// By link.
     costs: &'a [Time],
     to: usize,
-    /// From each switch, with what is known of a packet's hash there: paths that meet go on alike. It is 0 while a path is
-    /// followed from there, so that a loop ends.
+    /// Longest path from a switch, for packets whose hash satisfies the constraints.
     known: HashMap<(SwitchIx, HashConstraints), Time>,
 }
 
@@ -88,6 +85,8 @@ impl LongestPaths<'_> {
         if let Some(&known) = self.known.get(&place) {
             return known;
         }
+        // Loop guard: a path that returns to a state being explored finds 0 and ends. The key includes the hash
+        // constraints, so a second visit under another hash is another state.
         self.known.insert(place.clone(), Time::ZERO);
         let longest = match compiled.decision(at, self.to) {
             ForwardingDecision::NoRoute => Time::ZERO,

@@ -1,4 +1,4 @@
-//! Paths of packets through a fabric.
+//! Paths of single packets through a fabric.
 
 mod base_rtt;
 pub(crate) mod walk;
@@ -15,38 +15,35 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// The path of a packet from one host to another.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Path {
-    /// The switches in order.
+    /// Switches, in order.
     pub hops: Vec<PathHop>,
-    /// The links in order: one more than switches.
+    /// Links, in order: one more than switches.
     pub links: Vec<LinkIx>,
 }
 
 /// One switch on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PathHop {
-    /// The switch.
     pub switch: SwitchIx,
-    /// The port the packet comes in by.
     pub in_port: u16,
-    /// The port it leaves by.
     pub out_port: u16,
 }
 
 impl Path {
-    /// As the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the propagation delays
-    /// plus the time to serialise `payload` (1000 B there) on each link, in one direction only.
+    /// Returns the base RTT as the HPCC simulator computes it (third.cc, docs/algorithms/hpcc.md#base-rtt): twice the
+    /// propagation delays plus the time to serialise `payload` on each link in one direction.
     pub fn base_rtt(&self, topology: &Topology, payload: Bytes) -> Time {
         self.links.iter().map(|&ix| link_cost(topology.link(ix), payload)).sum()
     }
-    /// Returns the lowest rate on the path.
+    /// Returns the lowest link rate on the path.
     pub fn bottleneck(&self, topology: &Topology) -> Bandwidth {
         self.links.iter().map(|&ix| topology.link(ix).rate).min().unwrap_or(Bandwidth::ZERO)
     }
-    /// Returns the header's `path_id` at the end: the XOR of the switches' ids.
+    /// Returns the `path_id` of the header on arrival: the XOR of the switch ids on the path.
     pub fn path_id(&self, topology: &Topology) -> u16 {
         self.hops.iter().fold(0, |id, hop| id ^ topology.switch(hop.switch).switch_id)
     }
-    /// Returns the path back over the same links.
+    /// Returns the reverse path over the same links.
     pub fn reversed(&self) -> Path {
         let back =
             |hop: &PathHop| PathHop { switch: hop.switch, in_port: hop.out_port, out_port: hop.in_port };
@@ -61,32 +58,25 @@ fn link_cost(link: &Link, payload: Bytes) -> Time {
     link.delay * 2 + link.rate.tx_time(payload)
 }
 
-/// A packet that does not arrive. [`mod@crate::verify`] says that there is none.
+/// The reason why a packet does not reach its destination. Routes that [`mod@crate::verify`] accepts have none.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum PathError {
-    /// A switch has no route.
     #[error("no route at {0}")]
     NoRoute(String),
-    /// The packet passes a switch twice.
     #[error("loop at {0}")]
     Loop(String),
-    /// The packet leaves by a port with nothing, or the wrong host, on it.
+    /// The packet leaves by a port without a device, or by one that leads to another host.
     #[error("{switch} sends it out of port {port}, which leads elsewhere")]
-    WrongPort {
-        /// Name of the switch.
-        switch: String,
-        /// Its port.
-        port: u16,
-    },
+    WrongPort { switch: String, port: u16 },
 }
 
 impl Routes {
-    /// Returns the path of one packet with this hash from host `src` to host `dst`.
+    /// Returns the path of a packet with this hash from host `src` to host `dst`.
     ///
     /// # Errors
     ///
-    /// A switch has no route for it, it passes a switch twice, or it leaves by a port that does not lead to
-    /// `dst`.
+    /// A switch has no route to `dst`, the packet passes a switch twice, or it leaves by a port that leads to no
+    /// device or to another host.
     pub fn path(
         &self,
         topology: &Topology,
@@ -115,14 +105,14 @@ impl Routes {
         }
     }
 
-    /// Returns the path of a five-tuple between the hosts whose addresses it holds; `None` if an address is
-    /// no host's. The inner error is that of [`path`](Self::path).
+    /// Returns the path of a five-tuple between two hosts, or `None` if an address belongs to no host. The inner
+    /// error is that of [`path`](Self::path).
     pub fn path_of(&self, topology: &Topology, tuple: FiveTuple) -> Option<Result<Path, PathError>> {
         let host = |ip| topology.hosts.iter().position(|h| h.ip == ip).map(|i| HostIx(i as u32));
         Some(self.path(topology, host(tuple.src)?, host(tuple.dst)?, tuple.path_hash()))
     }
 
-    /// Returns the port by which one switch sends a packet with this hash.
+    /// Returns the port by which `switch` sends a packet with this hash to `dst`, or `None` if it drops the packet.
     pub fn out_port(&self, switch: SwitchIx, dst: Ipv4Addr, hash: PathHash) -> Option<u16> {
         let it = self.of(switch);
         match it.lookup(dst)?.1 {

@@ -1,21 +1,22 @@
-//! All paths between two classes of hosts, each with the hashes that take it.
+//! Enumerates all paths between two classes of hosts, with the path hashes that select each.
 
 use super::{PathError, PathHop};
 use crate::compiled::{CompiledRoutes, ForwardingDecision};
 use crate::residue::HashConstraints;
 use crate::topology::{HOST_PORT, Node, SwitchIx, Topology};
 
-/// A path that the tables allow: the switches from one class to the other. The first hop's `in_port` and the
-/// last one's `out_port` are the hosts' and left at 0.
+/// A path that the tables allow. `hops` leads from the switch of one class to that of the other; `in_port` of the first
+/// hop and `out_port` of the last hop belong to hosts and have no meaning.
 pub struct WalkedPath<'a> {
     pub hops: &'a [PathHop],
-    /// The hashes that take it.
+    /// Constraints on the path hashes that select this path.
     pub residues: &'a HashConstraints,
-    /// `Err` if it ends before it arrives.
+    /// `Err` if the packet does not reach the destination.
     pub end: Result<(), PathError>,
 }
 
-/// Calls `visit` with every path from class `from` to class `to`, until it says `false`.
+/// Calls `visit` with every path from class `from` to class `to`, until `visit` returns `false`. Returns the last
+/// result.
 pub fn for_each_path(
     topology: &Topology,
     compiled: &CompiledRoutes,

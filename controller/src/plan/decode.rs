@@ -1,4 +1,4 @@
-//! Back from a switch's entities to its routes, to prove what is really there.
+//! Decodes the entities of switches into routes, so that the actual state can be verified.
 
 use super::P4Target;
 use crate::pretty;
@@ -15,12 +15,12 @@ use p4runtime::value;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// Reads back the routes that switches hold, by switch name. A switch that is not named has no routes;
-/// entries of other tables are ignored. Ports are the topology's.
+/// Decodes the routes of all switches from their entities, by switch name. A switch without entities has no routes;
+/// entries of other tables are ignored. Port numbers of the target are converted to those of the topology.
 ///
 /// # Errors
 ///
-/// Names the switch and the entry if an entry of the route tables is none that a plan writes.
+/// Fails with the switch and the entry if a route table contains an entry that no plan writes.
 pub fn decode(
     topology: &Topology,
     held: &BTreeMap<String, Vec<Entity>>,
@@ -40,12 +40,12 @@ pub fn decode(
             })?;
         }
         for (group, ports) in members {
-            // A gap ends the group: packets that choose what is behind it are dropped.
+            // A missing index ends the group, so that `verify` reports the members behind it as missing.
             let ports = (0..).map_while(|index| ports.get(&index).copied()).collect();
             routes.groups.insert(group, ports);
         }
         for to in routes.flood.values_mut() {
-            // So far the group, as `take` has found it.
+            // `take` stored the id of the multicast group here; replace it by the group's ports.
             *to = to.first().and_then(|group| groups.get(group)).cloned().unwrap_or_default();
         }
         switches.push(routes);
@@ -87,7 +87,7 @@ fn take(
     let last = |name: &str| name.rsplit('.').next().unwrap_or(name).to_owned();
     match last(&table.preamble().name).as_str() {
         "forward" if !entry.is_default_action => {
-            // No field: any address.
+            // P4Runtime omits the field of a prefix of length 0.
             let (addr, len) = key("dst_addr").unwrap_or((0, 0));
             let prefix = Prefix::of(Ipv4Addr::from_bits(u32::try_from(addr).ok()?), u8::try_from(len).ok()?);
             let hop = match last(&called()?.1.preamble().name).as_str() {
@@ -123,12 +123,12 @@ fn take(
     Some(())
 }
 
-/// Returns the ports of each multicast group.
+/// Returns the ports of each multicast group, by group id.
 fn multicast_groups(held: &[Entity], port_of: &dyn Fn(u16) -> Option<u16>) -> BTreeMap<u16, Vec<u16>> {
     let groups = held.iter().filter_map(|entity| match canonical(entity).entity? {
         Kind::PacketReplicationEngineEntry(it) => match it.r#type? {
             Pre::MulticastGroupEntry(it) => {
-                // A port that the topology cannot have is one that no proof accepts.
+                // A port that the topology lacks becomes one that no proof accepts.
                 let port = |it| port_of(u16::try_from(replica_port(it)).ok()?).or(Some(u16::MAX));
                 let ports = it.replicas.iter().filter_map(port);
                 Some((u16::try_from(it.multicast_group_id).ok()?, ports.collect()))

@@ -12,24 +12,23 @@ use p4runtime::p4::v1::{
 use p4runtime::p4info::{Index, Object};
 use p4runtime::value;
 
-/// Turns typed entries into P4Runtime updates: names to ids, values to canonical byte strings, both checked
-/// against the program.
+/// Converts typed entries into P4Runtime updates: names to ids and values to canonical byte strings. Names, match kinds
+/// and widths are checked against the program's P4Info.
 #[derive(Clone, Copy)]
 pub struct Encoder<'a> {
     p4info: &'a Index,
 }
 
 impl<'a> Encoder<'a> {
-    /// For a program.
     pub fn new(p4info: &'a Index) -> Encoder<'a> {
         Encoder { p4info }
     }
 
-    /// Returns the update that puts the entry into an empty table: INSERT, or MODIFY of a default action.
+    /// Returns the update that writes the entry to an empty table: INSERT, or MODIFY for a default action.
     ///
     /// # Errors
     ///
-    /// As [`entity`](Self::entity).
+    /// See [`entity`](Self::entity).
     pub fn update(&self, entry: &Entry) -> Result<Update, PlanError> {
         let kind = if entry.is_default() { update::Type::Modify } else { update::Type::Insert };
         Ok(Update { r#type: kind.into(), entity: Some(self.entity(entry)?) })
@@ -76,7 +75,7 @@ impl<'a> Encoder<'a> {
         Ok(TableAction { r#type: Some(table_action::Type::Action(action)) })
     }
 
-    /// Among the table's own actions: two controls may each have one of the same name.
+    /// Searches only the table's own actions, since two controls may each have an action of this name.
     fn action_of(&self, table: &Table, name: &str) -> Result<&'a ActionInfo, PlanError> {
         let own = table.action_refs.iter().filter_map(|action| self.p4info.actions.id(action.id));
         let last = |info: &&ActionInfo| info.preamble().name.rsplit('.').next() == Some(name);
@@ -87,14 +86,14 @@ impl<'a> Encoder<'a> {
     }
 }
 
-/// One rate, two colours: what is not committed is red.
+/// Returns the meter configuration for `(bytes/s, burst in bytes)`. Committed and peak rate are equal: a packet is
+/// green or red.
 fn meter((rate, burst): (u64, u64)) -> MeterConfig {
     let signed = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     let (rate, burst) = (signed(rate), signed(burst));
     MeterConfig { cir: rate, cburst: burst, pir: rate, pburst: burst, ..MeterConfig::default() }
 }
 
-/// Returns a clone session.
 pub(super) fn session(session: CloneSession) -> Entity {
     let session = CloneSessionEntry {
         session_id: session.id.into(),
@@ -105,7 +104,7 @@ pub(super) fn session(session: CloneSession) -> Entity {
     replication(Pre::CloneSessionEntry(session))
 }
 
-/// Returns a multicast group: where POLICY packets go that come by a port.
+/// Returns the multicast group to which POLICY packets from one port are flooded.
 pub(super) fn flood(group: u16, ports: &[u16]) -> Entity {
     let group = MulticastGroupEntry {
         multicast_group_id: group.into(),
@@ -120,7 +119,7 @@ fn replication(kind: Pre) -> Entity {
     Entity { entity: Some(entity::Entity::PacketReplicationEngineEntry(entry)) }
 }
 
-/// BMv2 takes only this form of a port, as runtime_json does.
+// BMv2 supports only this deprecated form of a port, as in runtime_json.
 #[expect(deprecated)]
 fn replica(port: u16) -> Replica {
     Replica { port_kind: Some(PortKind::EgressPort(port.into())), ..Replica::default() }
@@ -144,7 +143,7 @@ fn key(table: &Table, key: &[(&'static str, Field)]) -> Result<Vec<FieldMatch>, 
                 expect(info, MatchType::Exact, "exact", place)?;
                 FieldMatchType::Exact(Exact { value: fit(number, info.bitwidth, place)? })
             }
-            // A prefix of length 0 matches anything, which P4Runtime says by leaving the field out.
+            // P4Runtime requires that a prefix of length 0 be omitted.
             Field::Lpm(_, 0) => {
                 expect(info, MatchType::Lpm, "lpm", place)?;
                 continue;
@@ -176,7 +175,7 @@ fn expect(
     Err(PlanError::MatchKind { place: place(), expected })
 }
 
-/// Returns the canonical bytes of a number that has to fit `bits`.
+/// Returns the canonical byte string of a number, which must fit in `bits` bits.
 fn fit(number: u128, bits: i32, place: impl Fn() -> String) -> Result<Vec<u8>, PlanError> {
     let needed = (u128::BITS - number.leading_zeros()) as i32;
     if needed > bits {

@@ -6,14 +6,14 @@ use crate::routes::NextHop;
 use crate::topology::Prefix;
 use std::net::Ipv4Addr;
 
-/// The table that says where a destination is.
+/// Table of routes by destination prefix.
 pub const FORWARD: &str = "forward";
-/// The table that says when a port is congested; programs without it do not deflect.
+/// Table of congestion thresholds per port; programs without it do not deflect.
 pub const DEFLECTION: &str = "deflection";
-/// The table that says which multicast group takes what comes by a port; programs without it flood nothing.
+/// Table that maps an ingress port to the multicast group for POLICY packets; programs without it do not flood them.
 pub const POLICY_FLOOD: &str = "policy_flood";
 
-/// The tables of v1model programs that [`Entry`] has entries of.
+/// Tables of v1model programs for which [`Entry`] has entries.
 pub const TABLES: [&str; 17] = [
     FORWARD,
     "member",
@@ -34,7 +34,7 @@ pub const TABLES: [&str; 17] = [
     POLICY_FLOOD,
 ];
 
-/// The tables of TNA programs that [`Entry`] has entries of.
+/// Tables of TNA programs for which [`Entry`] has entries.
 pub const TNA_TABLES: [&str; 13] = [
     FORWARD,
     "member",
@@ -51,157 +51,127 @@ pub const TNA_TABLES: [&str; 13] = [
     "report",
 ];
 
-/// An entry of one of the tables that every program here shares (`p4src/controls`). Table, field, action
-/// and parameter names stand in this file and nowhere else.
+/// An entry of one of the tables that Weir's programs share (`p4src/controls`). Names of tables, fields, actions and
+/// parameters occur only in this file.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Entry {
-    /// The route to a destination.
     Forward {
-        /// The destinations.
         prefix: Prefix,
-        /// The next hop.
         hop: NextHop,
     },
-    /// One member of an ECMP group.
     Member {
-        /// The group.
         group: u16,
-        /// Its place in the order.
+        /// Position in the group, from 0.
         index: u16,
-        /// The port.
         port: u16,
     },
-    /// The route to a destination along one tree.
+    /// The route to a destination along one spanning tree.
     TreeRoute {
-        /// The tree.
         tree: u8,
-        /// The host.
         dst: Ipv4Addr,
-        /// The port.
         port: u16,
     },
-    /// The queue of a kind of packet.
+    /// The queue of a kind of Weir packet.
     TrafficClass {
-        /// Kind of Weir packet, and whether it has the flag EXPRESS.
+        /// Kind, and whether the flag EXPRESS is set.
         packets: (u8, bool),
-        /// The queue.
         priority: u8,
     },
-    /// The queue of DATA whose IPv4 header has a DSCP.
+    /// The queue of DATA packets by the DSCP of their IPv4 header.
     DataClass {
-        /// The DSCP, which is the number of the queue.
+        /// DSCP, equal to the number of the queue.
         class: u8,
     },
-    /// The part of a port's rate that a queue has at least.
+    /// The minimum share of a port's rate that a queue receives.
     QueueShare {
-        /// The port.
         port: u16,
-        /// The queue.
         priority: u8,
-        /// In 4096ths.
+        /// In units of 1/4096.
         share: u16,
     },
-    /// The properties of a port.
     PortProfile {
-        /// The port.
         port: u16,
-        /// Code of its rate.
         rate_code: u8,
-        /// Thresholds at which it marks.
         ecn: EcnRamp,
-        /// True if it leads to a switch.
+        /// True if the port leads to a switch.
         fabric: bool,
     },
     /// The refresh of FNCC's All_INT_Table, the default action of a table without keys.
     IntRefresh {
-        /// Ticks of the switch's clock, 24 bits.
+        /// Interval in ticks of the switch's clock; 24 bits.
         ticks: u32,
     },
-    /// The computation of a port.
+    /// Parameters of the per-port computation of a program.
     PortRow {
-        /// The port.
         port: u16,
-        /// Its numbers.
         row: PortParams,
     },
-    /// The queue above which messages are deflected from a port.
+    /// The queue length above which messages are deflected from a port.
     Deflection {
-        /// The port.
         port: u16,
-        /// With more bytes in its queue than these.
+        /// In bytes.
         limit: u32,
-        /// Its entries in `deflect_port`.
+        /// Number of the port's entries in `deflect_port`.
         candidates: u16,
-        /// After how many ticks without a packet a switch may forget a deflected message; 0: never.
+        /// Number of ticks without a packet after which the switch may forget a deflected message; 0: never.
         lifetime: u64,
     },
-    /// A candidate for deflected messages.
+    /// A candidate port for deflected messages.
     DeflectPort {
-        /// The congested port.
         port: u16,
         /// Index of the candidate, from 0.
         index: u16,
-        /// The candidate,
+        /// Candidate port.
         to: u16,
-        /// and another one, for packets that came by the first.
+        /// Alternative candidate, for packets that arrived on `to`.
         other: u16,
     },
-    /// The queues of deflected packets.
     EscapeClass(EscapeClass),
-    /// The ports to which POLICY packets go that arrive at a port.
+    /// The multicast group for POLICY packets that arrive at a port, and the port's meter.
     PolicyFlood {
-        /// The port.
         port: u16,
-        /// The group of all others.
+        /// Group of all other ports of the flooding tree.
         group: u16,
-        /// Bytes per second that it may let through,
+        /// In bytes per second. `burst` is in bytes.
         rate: u64,
-        /// and at once.
         burst: u64,
     },
-    /// The switch's identity, the default action of a table without keys.
+    /// The identity of the switch; the default action of a table without keys.
     SwitchIdentity {
-        /// Id that it XORs into `path_id`.
+        /// Id that the switch XORs into `path_id`.
         id: u16,
     },
-    /// TNA: the properties of a port, with a ramp instead of thresholds.
+    /// TNA: the properties of a port, with the number of an ECN ramp instead of thresholds.
     PortRamp {
-        /// The port.
         port: u16,
-        /// Code of its rate.
         rate_code: u8,
-        /// By which it marks; 0: never.
+        /// Number of the ramp; 0: never mark.
         ramp: u16,
-        /// True if it leads to a switch.
+        /// True if the port leads to a switch.
         fabric: bool,
     },
-    /// TNA: one step of a ramp.
+    /// TNA: one step of an ECN ramp.
     RampStep {
-        /// The ramp.
         ramp: u16,
-        /// Units of 80 bytes in the queue, at least
+        /// Lower and upper bound of the queue length, inclusive, in units of 80 bytes.
         low: u16,
-        /// and at most.
         high: u16,
-        /// In units of 1/65536; `None`: always.
+        /// In units of 1/65536; `None`: always mark.
         probability: Option<u16>,
     },
-    /// TNA: the queue above which messages are deflected from a port.
+    /// TNA: the queue length above which messages are deflected from a port.
     DepthLimit {
-        /// The port.
         port: u16,
-        /// With more units of 80 bytes in its queue than these.
+        /// In units of 80 bytes.
         limit: u16,
     },
-    /// TNA: after how long without a packet a switch may forget a deflected message, a register parameter.
+    /// TNA: time without a packet after which the switch may forget a deflected message; a register parameter.
     DeflectionLifetime {
-        /// In nanoseconds.
         ns: u32,
     },
-    /// TNA: the clone session by which egress reports depths of queues to ingress, the default action of a table without
+    /// TNA: the clone session by which egress reports queue lengths to ingress; the default action of a table without
     /// keys.
     Report {
-        /// The session.
         session: u16,
     },
 }
@@ -209,16 +179,13 @@ pub enum Entry {
 /// One key field of an entry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Field {
-    /// This value.
     Exact(u128),
-    /// These leading bits.
     Lpm(u128, u8),
-    /// Between these values, both included.
+    /// Lower and upper bound, inclusive.
     Range(u128, u128),
 }
 
 impl Entry {
-    /// Returns the table.
     pub fn table(&self) -> &'static str {
         match self {
             Entry::Forward { .. } => FORWARD,
@@ -243,7 +210,7 @@ impl Entry {
         }
     }
 
-    /// Returns whether it sets the table's default action.
+    /// Returns whether the entry sets the default action of its table.
     pub fn is_default(&self) -> bool {
         matches!(
             self,
@@ -254,16 +221,17 @@ impl Entry {
         )
     }
 
-    /// Returns the priority, in tables that have one. Steps of a ramp do not overlap, so all have the same.
+    /// Returns the priority, or 0 in tables without priorities. All steps of a ramp have the same, since they do not
+    /// overlap.
     pub fn priority(&self) -> i32 {
         i32::from(matches!(self, Entry::RampStep { .. }))
     }
 
-    /// Returns the entry with other numbers for its ports.
+    /// Replaces the port numbers of the entry by `number(port)`.
     ///
     /// # Errors
     ///
-    /// That of `number`.
+    /// Returns the first error of `number`.
     pub fn with_ports<E>(mut self, number: impl Fn(u16) -> Result<u16, E>) -> Result<Entry, E> {
         match &mut self {
             Entry::Forward { hop: NextHop::Deliver { port, .. } | NextHop::Via { port }, .. }
@@ -294,7 +262,7 @@ impl Entry {
         Ok(self)
     }
 
-    /// Returns the key, by field names.
+    /// Returns the key as field names and values.
     pub fn key(&self) -> Vec<(&'static str, Field)> {
         let exact = |n: u16| Field::Exact(n.into());
         match *self {
@@ -331,7 +299,6 @@ impl Entry {
         }
     }
 
-    /// Returns the action.
     pub fn call(&self) -> Call {
         let port_only = |action, port: u16| Call { action, params: vec![("port", port.into())] };
         match *self {
@@ -412,7 +379,7 @@ impl Entry {
         }
     }
 
-    /// Returns bytes per second and burst of the entry's own meter.
+    /// Returns rate (bytes per second) and burst (bytes) of the entry's direct meter.
     pub fn meter(&self) -> Option<(u64, u64)> {
         match *self {
             Entry::PolicyFlood { rate, burst, .. } => Some((rate, burst)),

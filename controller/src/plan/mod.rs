@@ -1,4 +1,4 @@
-//! From routes to P4Runtime updates, by the names in the program's P4Info.
+//! Converts routes and options to P4Runtime updates, by the names in the program's P4Info.
 
 mod decode;
 mod encode;
@@ -27,30 +27,31 @@ use std::collections::{BTreeMap, BTreeSet};
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, RateCode};
 
-/// The queue of everything without a class of its own.
+/// Queue of all packets without a class of their own.
 pub const DATA_PRIORITY: u8 = 0;
-/// The queue of short messages, with [`PriorityTraffic::short_messages`].
+/// Queue of DATA with the flag EXPRESS, with [`PriorityTraffic::short_messages`].
 pub const EXPRESS_PRIORITY: u8 = 1;
-/// The first of the queues of deflected packets, with [`PlanOptions::deflection`]: see [`escape_classes`]. They come
-/// before data and feedback; deflected packets are late as it is, and few.
+/// First queue of deflected packets, with [`PlanOptions::deflection`]; see [`escape_classes`]. These queues are served
+/// before data and feedback: deflected packets are few and already delayed.
 const FIRST_DETOUR_PRIORITY: u8 = 2;
 
-/// The queues of packets with a number of tokens.
+/// The queues of deflected packets, by number of remaining tokens.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct EscapeClass {
-    /// The deflections that they have left.
+    /// Remaining deflections of the packet.
     pub tokens: u8,
-    /// The queue of those that were deflected before.
+    /// Queue of packets that were deflected at an earlier switch.
     pub escape: u8,
-    /// The queue of those that are deflected here, for this one hop.
+    /// Queue of packets that are deflected at this switch, for this one hop.
     pub detour: u8,
 }
 
-/// Returns the classes of packets that may be deflected `tokens` times, from 0 tokens left to all. The n-th
-/// deflection takes a packet to the n-th pair of queues. In each pair the first holds packets for the hop to which
-/// they are deflected, which may lead up or down, and the second from there on, where paths go up and then down as in
-/// the class of data. So a packet waits only for packets of its own class, on such paths, or of later classes:
-/// [`verify_channels`](crate::verify_channels) proves it.
+/// Returns the classes of packets that may be deflected `tokens` times, from 0 remaining tokens to `tokens`.
+///
+/// The n-th deflection moves a packet to the n-th pair of queues. The first queue of a pair (`detour`) holds packets
+/// for the hop to which they are deflected, which may lead up or down. The second (`escape`) holds them from the next
+/// switch on, where paths lead up and then down as for data. A packet therefore waits only for packets of its own
+/// class, on up-down paths, or of later classes. [`verify_channels`](crate::verify_channels) proves this.
 pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     let detour_of = |deflections: u8| FIRST_DETOUR_PRIORITY + 2 * (deflections - 1);
     (0..=tokens).map(move |left| {
@@ -61,49 +62,50 @@ pub fn escape_classes(tokens: u8) -> impl Iterator<Item = EscapeClass> {
     })
 }
 
-/// Returns the highest queue of packets that may be deflected `tokens` times.
+/// Returns the highest queue used by packets that may be deflected `tokens` times.
 pub fn last_escape_priority(tokens: u8) -> u8 {
     escape_classes(tokens).map(|class| class.escape.max(class.detour)).max().unwrap_or(DATA_PRIORITY)
 }
 
-/// The most queues that share ports by weight: the lowest of the eight is not one of them, nor that of feedback.
+/// Maximum number of weighted queues: eight queues, less queue 0 (unclassified) and the feedback queue.
 pub const MAX_WEIGHTED_QUEUES: usize = 6;
 
-/// Kind of Weir packet.
+/// Kind DATA in the Weir header.
 const KIND_DATA: u8 = 0;
 
-/// Content of the tables besides routes.
+/// Content of all tables other than routes.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct PlanOptions {
-    /// Thresholds at which ports mark; `None`: never.
+    /// ECN marking thresholds of the ports; `None`: never mark.
     pub ecn: Option<EcnConfig>,
-    /// Kind of Weir packet, with or without the flag EXPRESS -> priority queue (7 is served first). Other kinds use
+    /// Priority queue by kind of Weir packet and flag EXPRESS. Queue 7 is served first; kinds without an entry use
     /// queue 0.
     pub classes: BTreeMap<(u8, bool), u8>,
     /// Refresh interval of FNCC's All_INT_Table, in ticks of the switches' clock; `None`: at every dequeue.
     pub int_refresh: Option<u32>,
-    /// Computations of ports by rate, in programs whose ports compute something.
+    /// Parameters of per-port computations by the rate of the port, for programs that have such computations.
     pub port_params: BTreeMap<Bandwidth, PortParams>,
-    /// Weights of the queues 1, 2, ... of every port, in programs whose DATA chooses a queue by DSCP; none: ports serve
-    /// queues by priority.
+    /// Weights of the queues 1, 2, ... of every port, for programs that select the queue of DATA by DSCP. Empty: strict
+    /// priority.
     pub weights: Vec<u16>,
-    /// Gives each port a clone session of its number, for programs that send packets of their own.
+    /// Creates a clone session for each port, with the number of the port as id, for programs that generate packets.
     pub port_clone_sessions: bool,
-    /// Queue above which a port counts as congested, in programs that deflect; `None`: never. Needs switches with two
-    /// priority queues for each deflection, beside those of data and feedback.
+    /// Threshold above which a port counts as congested, for programs that deflect; `None`: never deflect. Needs two
+    /// priority queues per deflection in addition to those of data and feedback.
     pub deflection: Option<DeflectionConfig>,
-    /// Limits of the POLICY packets that a port accepts, in programs that flood them.
+    /// Limits of the POLICY packets that a port accepts, for programs that flood them.
     pub flood: FloodConfig,
-    /// Leaves the routes out: the program has tables of its own for them, which somebody else fills.
+    /// Omits the routes: the program has its own route tables, which another controller writes.
     pub skip_routes: bool,
     /// The target for which the program is compiled.
     pub target: TargetConfig,
 }
 
 impl PlanOptions {
-    /// Gives this traffic queues of its own, which switches serve before others (docs/wire.md#priorities). Each needs
-    /// one more priority queue in the switches.
+    /// Assigns separate queues to this traffic, which switches serve before others (docs/wire.md#priorities). Each
+    /// needs one more priority queue in the switches.
     pub fn prioritise(mut self, first: PriorityTraffic) -> PlanOptions {
+        // ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY; must match the kinds of the Weir header in `host/src/wire`.
         const FEEDBACK: [u8; 6] = [1, 2, 3, 5, 6, 7];
         if first.short_messages {
             self.classes.insert((KIND_DATA, true), EXPRESS_PRIORITY);
@@ -115,20 +117,20 @@ impl PlanOptions {
     }
 }
 
-/// Traffic that is served before the rest, for [`PlanOptions::prioritise`].
+/// Traffic that switches serve first, for [`PlanOptions::prioritise`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PriorityTraffic {
-    /// DATA of messages that are short by what their hosts say (Dart's Pri-Q).
+    /// DATA with the flag EXPRESS: messages that their hosts declare short (Dart's Pri-Q).
     pub short_messages: bool,
     /// Feedback: ACK, NACK, CNP, PROBE_REPLY, RATE and POLICY.
     pub feedback: bool,
-    /// Number of queues of DATA that share ports by weight, from queue 1 on.
+    /// Number of weighted DATA queues, from queue 1 on.
     pub weighted: u8,
 }
 
 impl PriorityTraffic {
-    /// Returns the queue of feedback: above all DATA, short messages included where these have a queue. Incasts of them
-    /// would hold up each other's ACKs.
+    /// Returns the queue of feedback. It is above all queues of DATA, EXPRESS included: otherwise an incast of short
+    /// messages would delay their ACKs.
     pub const fn feedback_queue(self) -> u8 {
         match self {
             PriorityTraffic { feedback: false, .. } => DATA_PRIORITY,
@@ -139,140 +141,89 @@ impl PriorityTraffic {
     }
 }
 
-/// A reason why there is no plan.
+/// The reason why a plan cannot be made.
 #[derive(Clone, Debug, PartialEq, Error)]
 pub enum PlanError {
     /// The program lacks a table or an action that the plan needs.
     #[error("{0}")]
     P4Info(#[from] P4InfoError),
-    /// A table lacks a key field, or has one that the plan does not know.
+    /// The match fields of a table differ from those that the plan knows.
     #[error("table \"{table}\" should match on {expected}, the program has {found}")]
     Key {
-        /// The table.
         table: String,
-        /// Content for which the plan has values.
+        /// Fields of the plan.
         expected: String,
-        /// Content of the P4Info.
+        /// Fields of the P4Info.
         found: String,
     },
-    /// An action's parameters differ from what the plan knows.
+    /// The parameters of an action differ from those that the plan knows.
     #[error("action \"{action}\" should take {expected}, the program's takes {found}")]
     Params {
-        /// The action.
         action: String,
-        /// Content for which the plan has values.
+        /// Parameters of the plan.
         expected: String,
-        /// Content of the P4Info.
+        /// Parameters of the P4Info.
         found: String,
     },
-    /// A table may not use an action.
+    /// A table does not list the action in its P4Info.
     #[error("table \"{table}\" has no action \"{action}\"")]
-    NotAnAction {
-        /// The table.
-        table: String,
-        /// The action.
-        action: String,
-    },
-    /// A value that is wider than its field.
+    NotAnAction { table: String, action: String },
+    /// A value is wider than its field.
     #[error("{place}: {value} does not fit {bits} bits")]
     TooWide {
         /// Table and field, or action and parameter.
         place: String,
-        /// The value.
         value: u128,
-        /// The width.
         bits: i32,
     },
-    /// A match kind of a field that is not what the plan expects.
+    /// A field has another match kind than the plan expects.
     #[error("{place} is not matched by {expected}")]
-    MatchKind {
-        /// Table and field.
-        place: String,
-        /// The kind.
-        expected: &'static str,
-    },
-    /// More entries than a table is declared to take.
+    MatchKind { place: String, expected: &'static str },
+    /// The plan has more entries than the declared size of a table.
     #[error("switch \"{switch}\" needs {entries} entries in table \"{table}\", which has room for {size}")]
-    TableFull {
-        /// The switch.
-        switch: String,
-        /// The table.
-        table: &'static str,
-        /// Entries wanted.
-        entries: usize,
-        /// Entries that fit.
-        size: i64,
-    },
-    /// ECN thresholds that make no sense.
+    TableFull { switch: String, table: &'static str, entries: usize, size: i64 },
+    /// Invalid ECN thresholds.
     #[error("{0}")]
     Ecn(#[from] EcnError),
-    /// A deflection threshold that makes no sense.
+    /// Invalid deflection options.
     #[error("{0}")]
     Deflection(#[from] ThresholdError),
-    /// A depth of a queue that the target does not count.
+    /// A threshold above the queue lengths that the target can count.
     #[error("{what}: Tofino counts at most {} of a queue; take a smaller threshold", Bytes::new(u64::from(*max)))]
-    Depth {
-        /// The key.
-        what: &'static str,
-        /// In bytes.
-        max: u32,
-    },
-    /// More trees than the target can select from.
+    Depth { what: &'static str, max: u32 },
+    /// There are more trees than the target can select from.
     #[error("{count} trees: Tofino selects from at most {max}")]
     Trees {
-        /// Trees wanted.
         count: u8,
-        /// Trees that can be.
+        /// Largest number of trees that the target supports.
         max: usize,
     },
-    /// A port without a number on the target.
+    /// A port has no device port number on the target.
     #[error("switch \"{switch}\", port {port}: Tofino has no number for it; --ports gives one")]
-    NoPort {
-        /// The switch.
-        switch: String,
-        /// The topology's port.
-        port: u16,
-    },
-    /// Two ports with one number.
+    NoPort { switch: String, port: u16 },
+    /// Two ports have the same device port number.
     #[error("switch \"{switch}\": ports {} and {} have the same number {number}", ports.0, ports.1)]
-    DuplicatePort {
-        /// The switch.
-        switch: String,
-        /// The topology's ports.
-        ports: (u16, u16),
-        /// The switch's number.
-        number: u16,
-    },
-    /// A port whose number is another's.
+    DuplicatePort { switch: String, ports: (u16, u16), number: u16 },
+    /// The device port number of a port is reserved or does not exist on the chip.
     #[error(
         "switch \"{switch}\", port {port}: {number} is {taken}; --ports and --chip decide on the numbers"
     )]
     PortTaken {
-        /// The switch.
         switch: String,
-        /// The topology's port.
         port: u16,
-        /// The switch's number.
         number: u16,
-        /// Use of that number.
+        /// The purpose of the number.
         taken: &'static str,
     },
-    /// Ports of several pipes in a program that cannot serve them.
+    /// Ports are on several pipes, but the program keeps state that all ports must share.
     #[error(
         "switch \"{switch}\": ports {} and {} are on different pipes, each with a register \"{register}\" of its own; \
          use ports of one pipe", ports.0, ports.1
     )]
-    Pipes {
-        /// The switch.
-        switch: String,
-        /// The topology's ports.
-        ports: (u16, u16),
-        /// The register.
-        register: &'static str,
-    },
+    Pipes { switch: String, ports: (u16, u16), register: &'static str },
 }
 
-/// The plan of a fabric. Each switch's part is made when it is asked for: the parts of all are not in memory at once.
+/// Plans a fabric switch by switch, so that the updates of all switches need not be in memory at once.
 pub struct Planner<'a> {
     topology: &'a Topology,
     routes: Cow<'a, Routes>,
@@ -281,11 +232,11 @@ pub struct Planner<'a> {
 }
 
 impl<'a> Planner<'a> {
-    /// For a fabric with one program.
+    /// Plans a fabric whose switches all run the same program.
     ///
     /// # Errors
     ///
-    /// The options' target has no form for the routes.
+    /// The target cannot represent the routes.
     pub fn new(
         topology: &'a Topology,
         routes: &'a Routes,
@@ -300,7 +251,7 @@ impl<'a> Planner<'a> {
     ///
     /// # Errors
     ///
-    /// As [`plan`].
+    /// See [`plan`].
     pub fn updates(&self, ix: SwitchIx) -> Result<Vec<Update>, PlanError> {
         let Planner { topology, routes, options, p4info } = self;
         let encoder = Encoder::new(p4info);
@@ -317,12 +268,12 @@ impl<'a> Planner<'a> {
     }
 }
 
-/// Returns the updates that fill every switch's empty tables, by switch name.
+/// Returns the updates that fill the empty tables of every switch, by switch name.
 ///
 /// # Errors
 ///
-/// The program lacks a table, action or field that this topology and these options need, a table is too
-/// small, or a threshold of the options is invalid. Tables that are not needed may be absent.
+/// The program lacks a table, action or field that the topology and the options need, a table is too small, or an
+/// option is invalid. Tables that are not needed may be absent.
 pub fn plan(
     topology: &Topology,
     routes: &Routes,
@@ -334,11 +285,11 @@ pub fn plan(
     topology.switch_ixs().map(part).collect()
 }
 
-/// Returns the content that every switch should have and the order in which it may be written, by switch name.
+/// Returns the desired content of every switch with the ranks in which it may be written, by switch name.
 ///
 /// # Errors
 ///
-/// As [`plan`].
+/// See [`plan`].
 pub fn desired_states(
     topology: &Topology,
     routes: &Routes,
@@ -349,7 +300,7 @@ pub fn desired_states(
     let target = options.target.target();
     let routes = target.routes(routes)?;
     let ranks = UpdateOrder::new(topology, &routes);
-    // Other tables are other people's.
+    // Manage only the tables of the plan: other tables belong to other controllers.
     let id = |table: &str| p4info.tables.named(table).map(|table| table.preamble().id);
     let planned: BTreeSet<u32> = target.tables().iter().filter_map(|table| id(table).ok()).collect();
     let goals = topology.switch_ixs().map(|ix| {
@@ -371,7 +322,9 @@ pub fn desired_states(
         if routes.method == RoutingMethod::Trees
             && let Ok(forward) = id(entry::FORWARD)
         {
-            // Prefixes of an ECMP that was there before hide the trees. See `UpdateOrder`.
+            // ECMP entries are rack prefixes, longer than the single entry of the trees. They would win the
+            // longest-prefix match and hide the trees, so delete them first: packets are dropped until the trees are
+            // written. See `UpdateOrder`.
             goal.delete_first(forward);
         }
         Ok((topology.switch(ix).name.clone(), goal))
@@ -390,12 +343,12 @@ fn mirrors(topology: &Topology, options: &PlanOptions, ix: SwitchIx) -> Result<V
     ports.map(session).collect()
 }
 
-/// Returns the clone sessions to which entries refer.
+/// Returns the clone sessions to which the entries refer.
 fn entry_clone_sessions(options: &PlanOptions, entries: &[Entry]) -> impl Iterator<Item = Entity> + use<> {
     options.target.target().sessions(entries).into_iter().map(encode::session)
 }
 
-/// Returns the multicast groups of one switch, if its program refers to any.
+/// Returns the multicast groups of one switch, or none if the program has no table `policy_flood`.
 fn flood_groups(
     topology: &Topology,
     routes: &Routes,
@@ -415,8 +368,8 @@ fn flood_groups(
     routes.of(ix).flood.iter().map(group).collect()
 }
 
-/// Returns the content of one switch's tables. Groups come before the prefixes that use them, so that a switch never
-/// sends a packet to a member that does not exist yet.
+/// Returns the entries of one switch. Group members precede the prefixes that use them, so that the switch never
+/// selects a member that does not exist yet.
 fn entries(
     topology: &Topology,
     routes: &Routes,
@@ -471,14 +424,14 @@ fn entries(
     Ok(entries)
 }
 
-/// Returns the queues' parts of a port's rate in 4096ths, 1 at least; none of one queue, which has the whole port.
+/// Returns each queue's share of the port rate in units of 1/4096, at least 1. A single queue needs no share.
 fn shares(weights: &[u16]) -> impl Iterator<Item = u16> + '_ {
     let all: u32 = weights.iter().map(|&weight| u32::from(weight)).sum();
     let share = move |&weight| (u32::from(weight) * 4096 / all.max(1)).clamp(1, 4095) as u16;
     weights.iter().filter(|_| weights.len() > 1).map(share)
 }
 
-/// Candidates come before the ports that use them.
+/// Returns the entries for deflection. The candidates of a port precede its threshold.
 fn deflection_entries(
     topology: &Topology,
     routes: &Routes,

@@ -5,23 +5,22 @@ use crate::topology::{HostIx, Node, Prefix, SwitchIx, Topology};
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// In which order the switches of a fabric may take up new routes so that no packet ever loops.
+/// The order in which switches may adopt new routes so that no packet loops.
 ///
-/// For each destination, switches are updated in order of their distance on the new path, nearest first. A packet that
-/// reaches an updated switch meets only updated switches from there on, and goes straight to its destination; until
-/// then it follows the old routes, which have no loop either. The update is therefore loop-free for any old routes.
-/// (RFC 6976 orders FIB updates to the same end, without a controller.)
+/// For each destination, switches are updated in order of their distance on the new path, nearest first. A packet
+/// that reaches an updated switch passes only updated switches from there to its destination. Before that it follows
+/// the old routes, which have no loop either. The update is therefore loop-free for any old routes. (RFC 6976 orders
+/// FIB updates to the same end, without a controller.)
 ///
-/// From ECMP to trees there is no such order, since every tree has another one: there the old prefixes go first
-/// ([`DesiredState::retire_first`](crate::reconcile::Goal::retire_first)), and packets are dropped for a moment, not sent in
-/// circles.
+/// From ECMP to trees no such order exists, since each tree needs another one. In this case the old prefixes are
+/// deleted first ([`DesiredState::delete_first`](crate::reconcile::DesiredState::delete_first)): packets are dropped
+/// for a moment, but never loop.
 pub struct UpdateOrder {
     prefixes: BTreeMap<Prefix, Vec<u32>>,
     trees: Vec<BTreeMap<Ipv4Addr, Vec<u32>>>,
 }
 
 impl UpdateOrder {
-    /// For new routes.
     pub fn new(topology: &Topology, routes: &Routes) -> UpdateOrder {
         let mut prefixes = BTreeMap::new();
         for prefix in routes.switches.iter().flat_map(|it| it.forward.keys()) {
@@ -40,7 +39,7 @@ impl UpdateOrder {
                     it.trees.get(tree).and_then(|t| t.get(&ip)).copied().into_iter().collect()
                 };
                 let heights = max_remaining_hops(topology, routes, &next);
-                // Trees lead to the switch; what is behind it makes no difference.
+                // Trees lead to the rack's switch, so all hosts of the rack have the same order.
                 for &other in &topology.switch(topology.host(host).switch).hosts {
                     by_host.insert(topology.host(other).ip, heights.clone());
                 }
@@ -49,12 +48,12 @@ impl UpdateOrder {
         UpdateOrder { prefixes, trees }
     }
 
-    /// Returns the rank in which `switch` may adopt this entry, ascending.
+    /// Returns the rank in which `switch` may write this entry; lower ranks are written first.
     pub fn of(&self, switch: SwitchIx, entry: &Entry) -> u32 {
         let at =
             |heights: Option<&Vec<u32>>| BASE + 1 + heights.map_or(0, |heights| heights[switch.0 as usize]);
         match entry {
-            // They refer to all trees at once, and to groups that have lost what they had to.
+            // `trees` refers to all trees at once. A flooding entry refers to a group, which gets its new ports last.
             Entry::Forward { hop: NextHop::Trees { .. }, .. } | Entry::PolicyFlood { .. } => LAST_INSERT,
             Entry::Forward { prefix, .. } => at(self.prefixes.get(prefix)),
             Entry::TreeRoute { tree, dst, .. } => {
@@ -69,7 +68,7 @@ fn is_first_of_rack(topology: &Topology, host: HostIx) -> bool {
     topology.switch(topology.host(host).switch).hosts.first() == Some(&host)
 }
 
-/// Returns the ports by which a hop may leave.
+/// Returns the ports by which packets may leave for this next hop.
 fn ports(it: &SwitchRoutes, hop: &NextHop) -> Vec<u16> {
     match hop {
         NextHop::Deliver { port, .. } | NextHop::Via { port } => vec![*port],
@@ -78,7 +77,8 @@ fn ports(it: &SwitchRoutes, hop: &NextHop) -> Vec<u16> {
     }
 }
 
-/// For every switch, the most switches that a packet meets after it. Routes with a loop give some number.
+/// Returns for every switch the maximum number of hops that remain to the destination. If the routes have a loop, the
+/// values are finite but meaningless.
 fn max_remaining_hops(
     topology: &Topology,
     routes: &Routes,
@@ -101,7 +101,7 @@ fn remaining_hops_from(
     if let Some(height) = known[ix.0 as usize] {
         return height;
     }
-    // Stands while its successors are looked at, so that a loop ends.
+    // Loop guard: a path that returns to a switch being explored finds 0 and ends.
     known[ix.0 as usize] = Some(0);
     let after = next(routes.of(ix)).into_iter().filter_map(|port| match topology.peer(ix, port)?.1.node {
         Node::Switch(next_ix) => Some(1 + remaining_hops_from(topology, routes, next, next_ix, known)),

@@ -11,41 +11,31 @@ use p4runtime::p4info::Index;
 use p4runtime::value;
 use prost::Message;
 
-/// Identity of an entity, as opposed to its content: a switch holds one entity of each identity.
+/// The identity of an entity, as opposed to its content. A switch holds at most one entity of each identity.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum Identity {
-    /// A multicast group.
     Multicast(u32),
-    /// A clone session.
     Clone(u32),
-    /// A member of an action profile.
     Member {
-        /// Action profile.
         profile: u32,
-        /// Member.
         member: u32,
     },
-    /// A group of an action profile.
     Group {
-        /// Action profile.
         profile: u32,
-        /// Group.
         group: u32,
     },
-    /// The default action of a table.
+    /// The default action of a table, by table id.
     Default(u32),
-    /// An entry of a table.
     Entry {
-        /// Table.
         table: u32,
-        /// The match fields in canonical form, encoded.
+        /// Encoded match fields in canonical form.
         key: Vec<u8>,
-        /// Priority, 0 in tables that have none.
+        /// 0 in tables without priorities.
         priority: i32,
     },
 }
 
-/// Returns the identity of an entity in canonical form; `None` if it is not one that is compared.
+/// Returns the identity of an entity in canonical form, or `None` if entities of this type are not compared.
 pub fn identity(entity: &Entity) -> Option<Identity> {
     Some(match entity.entity.as_ref()? {
         Kind::TableEntry(entry) if entry.is_default_action => Identity::Default(entry.table_id),
@@ -66,8 +56,8 @@ pub fn identity(entity: &Entity) -> Option<Identity> {
     })
 }
 
-/// Returns the identities of the entries that match by a shorter prefix what this entity in canonical form matches,
-/// longest prefix first; none if it is not an entry with a prefix.
+/// Returns the identities of entries with shorter prefixes that cover the prefix of this entry, longest first. Empty if
+/// the entity, which must be in canonical form, is not an entry with a prefix.
 pub(super) fn shorter_prefixes(entity: &Entity, p4info: &Index) -> impl Iterator<Item = Identity> + use<> {
     let of = || {
         let Kind::TableEntry(entry) = entity.entity.as_ref()? else { return None };
@@ -99,8 +89,8 @@ fn clear_low_bits(value: &mut [u8], count: u32) {
     }
 }
 
-/// Returns the same entity in canonical form: canonical byte strings, fields and members in order, don't-care fields
-/// left out, without counts and metadata, which are not compared.
+/// Returns the entity in canonical form: canonical byte strings, fields and members in order, don't-care fields
+/// omitted. Counters and metadata are removed, since they are not compared.
 pub fn canonical(entity: &Entity) -> Entity {
     let kind = entity.entity.as_ref().map(|kind| match kind {
         Kind::TableEntry(entry) => Kind::TableEntry(table_entry(entry)),
@@ -157,7 +147,7 @@ fn table_entry(entry: &TableEntry) -> TableEntry {
     }
 }
 
-/// `None` if it matches anything.
+/// Returns the canonical form of a match field, or `None` if it matches any value.
 fn field(field: &FieldMatch) -> Option<FieldMatch> {
     let mut field = field.clone();
     let bytes = |value: &mut Vec<u8>| *value = value::canonical(value);
@@ -191,7 +181,7 @@ fn action(action: &Action) -> Action {
     action
 }
 
-/// With the port as a number: P4Runtime before 1.4, and so BMv2, knows no other form.
+/// Sorts replicas and converts ports to numbers: P4Runtime before 1.4, and therefore BMv2, has no other form.
 #[allow(deprecated)]
 fn replicas(replicas: &[Replica]) -> Vec<Replica> {
     let mut replicas = replicas.to_vec();
@@ -205,7 +195,7 @@ fn replicas(replicas: &[Replica]) -> Vec<Replica> {
     replicas
 }
 
-/// Returns the port of a replica, 0 if it has none that is a number.
+/// Returns the port of a replica, or 0 if it has no numeric port.
 #[allow(deprecated)]
 pub(crate) fn replica_port(replica: &Replica) -> u32 {
     match &replica.port_kind {

@@ -3,28 +3,31 @@ use p4runtime::p4::v1::Entity;
 use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Rank of entities that refer to no others: identities, profiles, groups and their members.
+/// Rank of entities that refer to no others: clone sessions, action profile members and groups, switch identities.
+///
+/// Ranks order the updates of a rollout: the updates of one rank are written on all switches before those of the next.
+/// The order is deletions that must come first, removed members of multicast groups, `BASE`, routes by their remaining
+/// hops, [`LAST_INSERT`], [`DELETE`].
 pub const BASE: u32 = 16;
-/// Rank of wanted entities that refer to any other wanted entity.
+/// Rank of entities that may refer to any other desired entity.
 pub const LAST_INSERT: u32 = u32::MAX - 1;
-/// Rank of entities to delete, which nothing refers to any more.
+/// Rank of deletions, when nothing refers to the entity any more.
 pub const DELETE: u32 = u32::MAX;
-/// Rank of entities that must be deleted before anything new is written.
+/// Rank of deletions that must precede all new entities.
 pub(super) const DELETE_FIRST: u32 = 0;
-/// Rank of updates that remove members of multicast groups. New members are written last of all wanted
-/// entities, so in between only the links that belong to both flooding trees are in use, and no packet loops.
+/// Rank of updates that remove members of multicast groups. New members are added in [`LAST_INSERT`]. In between only
+/// links of both flooding trees are in use, and the intersection of two trees has no cycle, so no packet loops.
 pub(super) const SHRINK_GROUPS: u32 = 1;
 
-/// An entity that a switch should hold.
+/// An entity that a switch should hold, in canonical form.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct DesiredEntity<'a> {
-    /// Rank in which it may be written.
+    /// Rank in which the entity may be written.
     pub rank: u32,
-    /// In canonical form.
     pub entity: &'a Entity,
 }
 
-/// All that a switch should hold.
+/// The entities that a switch should hold.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct DesiredState {
     wanted: Vec<(u32, Entity)>,
@@ -34,7 +37,7 @@ pub struct DesiredState {
 }
 
 impl DesiredState {
-    /// Adds an entity. A second one with the same identity takes the place of the first.
+    /// Adds an entity, replacing one with the same identity. Ignores entities of types that are not compared.
     pub fn insert(&mut self, rank: u32, entity: Entity) {
         let entity = canonical(&entity);
         let Some(identity) = identity(&entity) else { return };
@@ -47,7 +50,7 @@ impl DesiredState {
         }
     }
 
-    /// Adds all entities of another goal.
+    /// Adds all entities of another desired state, and manages the tables of its entries.
     pub fn merge(&mut self, other: &DesiredState) {
         for DesiredEntity { rank, entity } in other.entities() {
             if let (Some(tables), Some(Identity::Entry { table, .. } | Identity::Default(table))) =
@@ -59,12 +62,12 @@ impl DesiredState {
         }
     }
 
-    /// Leaves all tables alone but these: what they hold beyond the goal stays there.
+    /// Restricts the deletion of surplus entries to these tables, given by id. Other tables keep theirs.
     pub fn manage_only(&mut self, tables: BTreeSet<u32>) {
         self.tables = Some(tables);
     }
 
-    /// Returns whether the switch may hold this although it is not wanted.
+    /// Returns whether a surplus entity with this identity is kept.
     pub(super) fn ignores(&self, identity: &Identity) -> bool {
         match (identity, &self.tables) {
             (Identity::Entry { table, .. } | Identity::Default(table), Some(tables)) => {
@@ -74,28 +77,26 @@ impl DesiredState {
         }
     }
 
-    /// Superfluous entries of this table are deleted before anything is written, not later. An entry of it that is
-    /// written last is deleted with them, so that no packet meets it in between.
+    /// Deletes surplus entries of this table before new entities are written. Desired entries of the table that are
+    /// written last are deleted with them and inserted again, so that no packet matches them in between.
     pub fn delete_first(&mut self, table_id: u32) {
         self.retire_first.insert(table_id);
     }
 
-    /// In the order in which they were added.
+    /// Returns the entities in the order in which they were added.
     pub fn entities(&self) -> impl Iterator<Item = DesiredEntity<'_>> {
         self.wanted.iter().map(|(rank, entity)| DesiredEntity { rank: *rank, entity })
     }
 
-    /// Returns the number of entities.
     pub fn len(&self) -> usize {
         self.wanted.len()
     }
 
-    /// Returns whether the switch should hold nothing.
     pub fn is_empty(&self) -> bool {
         self.wanted.is_empty()
     }
 
-    /// Returns whether an entry with this identity is in a table of [`retire_first`](Self::retire_first).
+    /// Returns whether the identity is an entry of a table of [`delete_first`](Self::delete_first).
     pub(super) fn retires_first(&self, identity: &Identity) -> bool {
         matches!(identity, Identity::Entry { table, .. } if self.retire_first.contains(table))
     }
@@ -105,8 +106,8 @@ impl DesiredState {
         self.places.contains_key(identity)
     }
 
-    /// Returns the rank in which a superfluous entity is deleted. An entry that hides a wanted one of a shorter prefix
-    /// goes in the rank of that one: until then, the wanted one is not in use.
+    /// Returns the rank in which a surplus entity is deleted. An entry that hides a desired entry with a shorter
+    /// prefix is deleted in the rank of that entry, which is not in use until then.
     pub(super) fn retirement_rank(&self, identity: &Identity, entity: &Entity, p4info: &Index) -> u32 {
         if self.retires_first(identity) {
             return DELETE_FIRST;

@@ -1,13 +1,13 @@
-//! Computes the least number of updates from a switch's present entities to the desired ones, in an order in which no
-//! entity ever refers to a missing one (make before break).
+//! Computes the minimal updates from a switch's actual entities to the desired ones, in an order in which no entity
+//! ever refers to a missing one (make before break).
 //!
 //! A [`DesiredState`] is a list of entities with ranks. [`diff`] compares it with the entities read from the switch.
-//! New and changed entities come in the order of their ranks; then superfluous ones are deleted, referring entities
-//! before those they refer to. Nothing is written for equal entities.
+//! New and changed entities come in the order of their ranks, then surplus ones are deleted, referring entities
+//! before the ones to which they refer. Equal entities are not written.
 //!
-//! The comparison covers table entries with their own meters, default actions, action profiles, multicast groups and
-//! clone sessions. It ignores counters, registers, meters other than direct ones, const entries, and default actions
-//! that the program fixes.
+//! The comparison covers table entries with their direct meters, default actions, action profiles, multicast groups and
+//! clone sessions. It ignores counters, registers, indirect meters, const entries, and default actions that the program
+//! declares const.
 
 mod canonical;
 mod desired;
@@ -30,25 +30,24 @@ use p4runtime::p4::v1::{
 use p4runtime::p4info::{Index, Object};
 use std::collections::BTreeMap;
 
-/// One update of a difference.
+/// One update, with its rank.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Step {
-    /// Steps of all switches with a lower rank come first.
+    /// The steps of lower ranks must be complete on all switches before this one.
     pub rank: u32,
-    /// The update.
     pub update: Update,
 }
 
-/// Updates for a switch, in order.
+/// The updates that bring a switch to its desired state, in order.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Diff {
-    /// By rank.
     pub steps: Vec<Step>,
-    /// Entities that are as they should be.
+    /// Number of entities that already have the desired content.
     pub unchanged: usize,
 }
 
-/// Returns the updates after which a switch holds the goal and nothing else.
+/// Returns the updates after which a switch holds the desired state and nothing else, except in tables that `goal` does
+/// not manage.
 pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
     let mut there: BTreeMap<Identity, Entity> = BTreeMap::new();
     for entity in actual.iter().filter(|entity| is_writable(entity, p4info)) {
@@ -58,7 +57,7 @@ pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
         }
     }
     let mut result = Diff::default();
-    // Deleting an entry would show the packets another one that is to be written last.
+    // Deleting these entries would expose entries of the same table that must be written last.
     let shows_last = there.keys().any(|identity| goal.retires_first(identity) && !goal.wants(identity));
     for DesiredEntity { rank, entity } in goal.entities() {
         let Some(identity) = identity(entity) else { continue };
@@ -104,11 +103,11 @@ pub fn diff(goal: &DesiredState, actual: &[Entity], p4info: &Index) -> Diff {
             result.steps.push(Step { rank, update });
         }
     }
-    result.steps.sort_by_key(|step| step.rank); // stable
+    result.steps.sort_by_key(|step| step.rank); // stable: keeps the order within a rank
     result
 }
 
-/// Returns what to write into empty tables so that they hold the goal.
+/// Returns the updates that bring empty tables to the desired state.
 pub fn updates(goal: &DesiredState) -> Vec<Update> {
     let mut wanted: Vec<_> = goal.entities().collect();
     wanted.sort_by_key(|it| it.rank); // stable
@@ -124,8 +123,8 @@ fn modify(entity: &Entity) -> Update {
     Update { r#type: Type::Modify.into(), entity: Some(entity.clone()) }
 }
 
-/// Returns a multicast group without the copies that it is to lose, which are all if it is not wanted; `None` if it loses
-/// none, or is no multicast group.
+/// Returns a multicast group without the replicas that the new version lacks; without any if there is no new version.
+/// Returns `None` if it loses none or the entity is not a multicast group.
 fn without_removed_replicas(old: &Entity, new: Option<&Entity>) -> Option<Entity> {
     let old = multicast(old)?;
     let wanted = new.and_then(multicast).map_or(&[][..], |new| &new.replicas);
@@ -148,7 +147,7 @@ fn multicast(entity: &Entity) -> Option<&MulticastGroupEntry> {
     }
 }
 
-/// Returns whether the controller may write it.
+/// Returns whether the controller may write the entity: it is neither const nor in an unknown table.
 fn is_writable(entity: &Entity, p4info: &Index) -> bool {
     let Some(Kind::TableEntry(entry)) = &entity.entity else { return true };
     let Some(table) = p4info.tables.id(entry.table_id) else { return false };
@@ -157,8 +156,8 @@ fn is_writable(entity: &Entity, p4info: &Index) -> bool {
     !fixed && !entry.is_const
 }
 
-/// Returns the order of deletions: table entries in the order in which the program declares (and applies) its tables,
-/// since an earlier table refers to later ones; then the entities to which tables refer.
+/// Returns the sort key of deletions. Table entries come first, in the order in which the program declares (and
+/// applies) its tables, since earlier tables refer to later ones; then the entities to which tables refer.
 fn deletion_order(identity: &Identity, p4info: &Index) -> (u32, usize) {
     let position = |id: u32| p4info.tables.iter().position(|table| table.preamble().id == id).unwrap_or(0);
     match identity {
@@ -170,8 +169,8 @@ fn deletion_order(identity: &Identity, p4info: &Index) -> (u32, usize) {
     }
 }
 
-/// Returns the update that removes an entity. A default action is replaced by the program's own, if that is known and
-/// differs.
+/// Returns the update that removes an entity. A default action cannot be deleted: it is reset to the program's initial
+/// one if that is known and differs.
 fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update> {
     let Identity::Default(id) = identity else {
         return Some(Update { r#type: Type::Delete.into(), entity: Some(entity) });
@@ -183,7 +182,7 @@ fn removal(identity: &Identity, entity: Entity, p4info: &Index) -> Option<Update
     Some(Update { r#type: Type::Modify.into(), entity: Some(initial) })
 }
 
-/// Returns the default action that the program starts with, as far as its P4Info says so.
+/// Returns the initial default action of a table, if its P4Info contains it.
 fn initial_default(table: &Table) -> Option<Entity> {
     let call = table.initial_default_action.as_ref()?;
     let params = call.arguments.iter().map(|arg| Param { param_id: arg.param_id, value: arg.value.clone() });

@@ -1,25 +1,24 @@
-//! The order in which differences of several switches are written.
+//! The order in which the differences of several switches are written.
 
 use super::Diff;
 use p4runtime::p4::v1::Update;
 use std::collections::{BTreeMap, BTreeSet, VecDeque};
 
-/// Differences of several switches that are handed out rank by rank, so that no packet loops in between: the next rank
-/// is due when the last one was written everywhere.
+/// Hands out the updates of several switches rank by rank, so that no packet loops during the rollout. The caller
+/// requests the next rank when all switches have written the last one.
 #[derive(Clone, Debug)]
 pub struct RankedUpdates<K> {
-    /// The updates that are left for each switch, by rank.
+    /// Remaining updates of each switch with their ranks, in ascending order.
     left: BTreeMap<K, VecDeque<(u32, Update)>>,
 }
 
 impl<K: Ord + Clone> RankedUpdates<K> {
-    /// Takes the difference of each switch.
     pub fn new(differences: impl IntoIterator<Item = (K, Diff)>) -> RankedUpdates<K> {
         let steps = |it: Diff| it.steps.into_iter().map(|step| (step.rank, step.update)).collect();
         RankedUpdates { left: differences.into_iter().map(|(key, it)| (key, steps(it))).collect() }
     }
 
-    /// Takes the updates of the lowest rank that is left, for each switch that has some. `None` when nothing is left.
+    /// Removes and returns the updates of the lowest remaining rank, by switch. Returns `None` if no updates remain.
     pub fn next_rank(&mut self) -> Option<BTreeMap<K, Vec<Update>>> {
         let rank = self.left.values().filter_map(|steps| steps.front()).map(|step| step.0).min()?;
         let mut due = BTreeMap::new();
@@ -32,12 +31,12 @@ impl<K: Ord + Clone> RankedUpdates<K> {
         Some(due)
     }
 
-    /// Forgets what is left for a switch that has not taken its updates.
+    /// Discards the remaining updates of a switch that failed to write its last ones.
     pub fn abandon(&mut self, key: &K) {
         self.left.remove(key);
     }
 
-    /// Forgets what is left for all switches; returns those that have not got everything.
+    /// Discards all remaining updates and returns the switches that had some.
     pub fn take_unfinished(&mut self) -> BTreeSet<K> {
         let left = std::mem::take(&mut self.left);
         left.into_iter().filter(|(_, steps)| !steps.is_empty()).map(|(key, _)| key).collect()

@@ -1,20 +1,20 @@
-//! Ordered equal-cost groups.
+//! Symmetric ECMP: equal-cost groups with ordered members.
 //!
-//! Members are in the order of their switches' positions, parallel links in the order of the links.
-//! In a Clos fabric whose tiers are numbered alike (every kind of `topology::kinds`) the n-th member
-//! then leads into the same plane from wherever one looks, so both directions of a flow choose the same
-//! switches. Elsewhere that may fail, which is why [`super::routes`] asks [`crate::verify`].
+//! Members are ordered by the index of their switch, and parallel links by link index. In a Clos fabric whose tiers
+//! are numbered consistently (every kind in `topology::kinds`), the n-th member leads into the same plane from every
+//! switch, so that both directions of a flow select the same switches. Other graphs may not have this property;
+//! therefore [`super::routes`] verifies the result with [`crate::verify`].
 
 use super::{NextHop, Routes, RoutingMethod, deliver_locally, racks};
 use crate::hash::CRC_32;
 use crate::topology::{Neighbour, SwitchIx, Topology};
 use std::collections::{BTreeMap, BTreeSet};
 
-/// Bits of the path hash that each tier moves on by. Half of the hash: 8 would serve three tiers, but flows
-/// with consecutive ports, as tools open them, would crowd on some members (`crate::hash`'s tests).
+/// Shift of the path hash per tier, half of the hash. With 8 bits three tiers would have a slice, but flows with
+/// consecutive ports, as tools open them, would concentrate on some members (see the tests of `crate::hash`).
 const SLICE_BITS: u8 = 16;
-/// The last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers have a slice
-/// of their own, as many as a fat-tree chooses by.
+/// Last slice: with fewer than 16 bits left, CRC-16 no longer reaches every member. Two tiers have a slice of their
+/// own, as many as select in a fat-tree.
 const MAX_SLICE: u8 = 16;
 
 pub(super) fn routes(topology: &Topology) -> Routes {
@@ -46,14 +46,13 @@ pub(super) fn routes(topology: &Topology) -> Routes {
     Routes { method: RoutingMethod::Ecmp, switches }
 }
 
-/// Returns the number of the group of these ports, which follows from the ports: all prefixes behind the same ports
-/// share a group, and when routes change a number does not come to mean other ports while packets are still sent to
-/// it.
+/// Derives the id of a group from its ports. All prefixes behind the same ports share a group, and an id does not
+/// change its meaning when routes change while packets in flight are still assigned to it.
 fn group_id(groups: &BTreeMap<u16, Vec<u16>>, ports: &[u16]) -> u16 {
     let bytes: Vec<u8> = ports.iter().flat_map(|port| port.to_be_bytes()).collect();
     let crc = CRC_32.checksum(&bytes);
     let mut id = (crc ^ (crc >> u16::BITS)) as u16;
-    // Another group may have it by chance; a switch has far fewer groups than numbers.
+    // On a CRC collision, probe for a free id; a switch has far fewer groups than there are ids.
     while groups.get(&id).is_some_and(|other| other != ports) {
         id = id.wrapping_add(1);
     }
@@ -66,14 +65,14 @@ fn ordered_neighbours(topology: &Topology, ix: SwitchIx) -> Vec<Neighbour> {
     all
 }
 
-/// Cost of a hop to a switch on the path to `rack`: a path through a switch that is avoided costs more than any other.
-/// The cost of a path is the same in both directions.
+/// Cost of a hop to switch `to` on a path to `rack`. A path through a switch to be avoided costs more than any other
+/// path. The cost of a path is equal in both directions.
 fn cost(topology: &Topology, to: SwitchIx, rack: SwitchIx) -> u64 {
     let is_detour = topology.switch(to).is_avoided && to != rack;
     1 + u64::from(is_detour) * topology.switches.len() as u64
 }
 
-/// Cost of the path from every switch to `rack`; `None` where there is no path.
+/// Returns the cost of the path from every switch to `rack`; `None` if there is no path.
 fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<Option<u64>> {
     let mut distance = vec![None; around.len()];
     let mut queue = BTreeSet::from([(0, rack)]);
@@ -90,8 +89,8 @@ fn distances(topology: &Topology, around: &[Vec<Neighbour>], rack: SwitchIx) -> 
     distance
 }
 
-/// The slice belongs to the lower end of the links, so that parallel links between two tiers are chosen
-/// by the same bits up and down.
+/// Returns the slice of the path hash for a group. It depends on the lower tier of its links, so that parallel links
+/// between two tiers are selected by the same bits in both directions.
 fn slice(topology: &Topology, ix: SwitchIx, members: &[&Neighbour]) -> u8 {
     let here = topology.switch(ix).tier;
     let lowest = members.iter().map(|n| topology.switch(n.switch).tier).fold(here, u8::min);

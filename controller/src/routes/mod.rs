@@ -1,7 +1,7 @@
-//! Computes routes: symmetric ECMP or spanning trees (FNCC section 3.1, observation 2).
+//! Computes routes: symmetric ECMP or spanning trees (FNCC §3.1, observation 2).
 //!
-//! [`Routes`] holds exactly what the tables of each switch will hold; [`mod@crate::verify`] walks it and
-//! [`mod@crate::plan`] writes it out. Nothing else decides a path.
+//! [`Routes`] is the exact content of each switch's route tables. [`mod@crate::verify`] checks it, and
+//! [`mod@crate::plan`] converts it to table entries.
 
 mod ecmp;
 mod trees;
@@ -12,10 +12,9 @@ use crate::topology::{Prefix, SwitchIx, Topology};
 use crate::verify::{Violation, verify};
 use thiserror::Error;
 
-/// A reason why there are no routes.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum RouteError {
-    /// ECMP was asked for and cannot be symmetric here.
+    /// [`RoutingMethod::Ecmp`] was requested but is not symmetric on this topology.
     #[error("ECMP is not symmetric on this topology, use trees: {0}")]
     NotSymmetric(Box<Violation>),
 }
@@ -24,17 +23,17 @@ pub enum RouteError {
 ///
 /// # Errors
 ///
-/// [`RoutingMethod::Ecmp`] was asked for and is not symmetric on this topology. The other methods always succeed.
+/// [`RoutingMethod::Ecmp`] was requested but is not symmetric on this topology. The other methods always succeed.
 pub fn routes(topology: &Topology, method: RoutingMethod) -> Result<Routes, RouteError> {
     compute(topology, method, None)
 }
 
-/// Computes the routes of a fabric after some of its links have failed or returned. `now` are the routes that
-/// its switches hold: if these are trees, their number stays, since it is written into every switch's hash.
+/// Computes the routes of a fabric after links failed or returned. `now` are the routes that the switches hold. If
+/// these are trees, the number of trees is kept, since every switch computes the hash modulo this number.
 ///
 /// # Errors
 ///
-/// As [`routes`].
+/// See [`routes`].
 pub fn reroute(topology: &Topology, method: RoutingMethod, now: &Routes) -> Result<Routes, RouteError> {
     compute(topology, method, (now.method == RoutingMethod::Trees).then(|| now.trees()))
 }
@@ -57,7 +56,7 @@ fn unicast(topology: &Topology, method: RoutingMethod, trees: Option<usize>) -> 
     }
 }
 
-/// Gives every host its `deliver` route on its own switch, common to both methods.
+/// Adds the `deliver` route of every host on its own switch, which both methods share.
 fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     let mut switches = vec![SwitchRoutes::default(); topology.switches.len()];
     for host in &topology.hosts {
@@ -67,7 +66,7 @@ fn deliver_locally(topology: &Topology) -> Vec<SwitchRoutes> {
     switches
 }
 
-/// Returns the switches that have hosts, with their prefix, or where there is none, with each of their hosts.
+/// Returns the switches with hosts and the rack prefix of each; without a rack prefix, the addresses of its hosts.
 fn racks(topology: &Topology) -> impl Iterator<Item = (SwitchIx, Prefix)> + '_ {
     topology.switch_ixs().flat_map(|ix| {
         let switch = topology.switch(ix);

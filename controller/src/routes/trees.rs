@@ -1,20 +1,21 @@
-//! Spanning trees: between two nodes of a tree there is one path, the same in both directions.
+//! Routes along spanning trees. Between two nodes of a tree there is exactly one path, so that both directions are
+//! the same.
 //!
-//! The trees are breadth-first from the roots that give short paths, and share as few links as they can. In a
-//! leaf-spine or a fat-tree the roots come out as the spines or cores, and the trees are ECMP's paths.
+//! Trees are breadth-first from the roots that give the shortest paths, and share as few links as possible. In a
+//! leaf-spine or fat-tree the roots are the spines or cores, and the trees are the paths of ECMP.
 
 use super::{NextHop, Routes, RoutingMethod, deliver_locally};
 use crate::topology::{LinkIx, Neighbour, Node, SwitchIx, Topology};
 use std::collections::{BTreeMap, VecDeque};
 
-/// The most trees built: each costs an entry per host on every switch.
+/// Maximum number of trees: each costs one entry per host on every switch.
 const MAX_TREES: usize = 16;
 /// Capacity of `tree_route` on every switch (p4src/include/constants.p4, TREE_ROUTE_ENTRIES).
 const TREE_ROUTE_ENTRIES: usize = 16384;
-/// A tree is good if its longest path between hosts has at most this many links more than that of the best tree.
+/// A tree is good if its longest path between hosts exceeds that of the best tree by at most this number of links.
 const MAX_EXTRA_HOPS: u32 = 1;
 
-/// `count` trees if it is given, else as many as are good.
+/// Computes routes along `count` trees, or along all good trees if `count` is `None`.
 pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     let mut switches = deliver_locally(topology);
     let trees = build_forest(topology, count);
@@ -34,26 +35,26 @@ pub(super) fn routes(topology: &Topology, count: Option<usize>) -> Routes {
     Routes { method: RoutingMethod::Trees, switches }
 }
 
-/// Returns the links of the best tree of each island, as far as they lie between hosts.
+/// Returns the links of the best tree of each connected component, as far as they lie between hosts.
 pub(super) fn spanning_tree(topology: &Topology) -> Vec<LinkIx> {
     build_forest(topology, Some(1)).into_iter().flatten().collect()
 }
 
-/// A spanning tree, as far as hosts need it. The shorter tree comes first.
+/// A spanning tree without the branches that lead to no host. The derived order ranks better trees first.
 #[derive(Clone, Debug, PartialEq, Eq, PartialOrd, Ord)]
 struct Tree {
-    /// Paths between hosts over the links of switches that are avoided.
+    /// Number of host pairs whose path uses links of switches to be avoided, counted once per such link.
     avoided_paths: u64,
-    /// Links between switches on the longest path between two hosts.
+    /// Number of links between switches on the longest path between two hosts.
     max_host_distance: u32,
-    /// The same over all pairs of hosts.
+    /// Sum of the path lengths of all host pairs, in links between switches.
     total_distance: u64,
-    /// Those that lie between hosts, in order.
+    /// Links between hosts, sorted.
     links: Vec<LinkIx>,
 }
 
-/// Returns the links of each tree. In a partitioned fabric each part has trees of its own, and all parts have the
-/// same number of them, as switches compute the hash modulo that number.
+/// Returns the links of each tree. In a partitioned fabric each component has its own trees, but all have the same
+/// number, since switches compute the hash modulo one global number. Components with fewer good trees reuse them.
 fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     let labels = topology.islands();
     let mut islands: BTreeMap<usize, Vec<SwitchIx>> = BTreeMap::new();
@@ -69,7 +70,7 @@ fn build_forest(topology: &Topology, count: Option<usize>) -> Vec<Vec<LinkIx>> {
     (0..count).map(|t| links(t).copied().collect()).collect()
 }
 
-/// One tree from each root, as far as it is good and differs from those before.
+/// Builds one tree per root, as long as trees are good, and omits duplicates.
 fn build_trees(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     let max = (TREE_ROUTE_ENTRIES / topology.hosts.len().max(1)).clamp(1, MAX_TREES);
     let mut used = vec![0u32; topology.links.len()];
@@ -85,7 +86,8 @@ fn build_trees(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
         if trees.len() == max {
             break;
         }
-        // Away from the links in use the tree may come out longer than it could be.
+        // Roots were ranked by unconstrained trees. The tree that is used avoids links of earlier trees and may be
+        // longer, so check it again.
         let tree = bfs_tree(topology, root, &used);
         if is_good(&tree) && !trees.contains(&tree) {
             tree.links.iter().for_each(|link| used[link.0 as usize] += 1);
@@ -95,15 +97,15 @@ fn build_trees(topology: &Topology, island: &[SwitchIx]) -> Vec<Tree> {
     trees
 }
 
-/// Breadth first from the root; among the links to a switch at its depth, the link used least. A switch that is avoided
-/// has others below it only if these cannot be reached otherwise.
+/// Builds a breadth-first tree. Among the links from a switch to the previous level it chooses the least used one.
+/// Switches to be avoided are expanded last: they are inner nodes only for switches that no other path reaches.
 fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     let mut depth = vec![None; topology.switches.len()];
     let mut is_placed = vec![false; topology.switches.len()];
     depth[root.0 as usize] = Some(0u32);
     let (mut queue, mut avoided) = (VecDeque::from([root]), VecDeque::new());
     let is_avoided = |ix: SwitchIx| topology.switch(ix).is_avoided;
-    // Switches after the root in order of depth, each with its link up.
+    // Switches other than the root by depth, each with the link to its parent.
     let mut parent_links: Vec<(SwitchIx, Neighbour)> = Vec::new();
     while let Some(here) = queue.pop_front().or_else(|| avoided.pop_front()) {
         let above = depth[here.0 as usize].and_then(|d| d.checked_sub(1));
@@ -123,9 +125,9 @@ fn bfs_tree(topology: &Topology, root: SwitchIx, used: &[u32]) -> Tree {
     prune(topology, root, &parent_links)
 }
 
-/// Cuts off what leads to no host, and measures the rest.
+/// Removes branches without hosts and computes the measures of the tree.
 fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)]) -> Tree {
-    // Hosts at or below a switch, and links down to the farthest of them, if any.
+    // For each switch, the number of hosts in its subtree and the distance to the farthest of them, if any.
     let mut hosts: Vec<u64> = topology.switches.iter().map(|s| s.hosts.len() as u64).collect();
     let mut down: Vec<Option<u32>> = hosts.iter().map(|&n| (n > 0).then_some(0)).collect();
     let reached = ways_up.iter().map(|(here, _)| *here).chain([root]);
@@ -136,7 +138,7 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
         if hosts[here] > 0 && hosts[here] < all {
             tree.links.push(up.link);
         }
-        // The link lies on the paths from the hosts below it to all others.
+        // The link is on the paths between the hosts of the subtree and all others.
         let paths = hosts[here] * (all - hosts[here]);
         tree.total_distance += paths;
         if topology.switches[here].is_avoided || topology.switches[parent].is_avoided {
@@ -152,7 +154,7 @@ fn prune(topology: &Topology, root: SwitchIx, ways_up: &[(SwitchIx, Neighbour)])
     tree
 }
 
-/// Switch -> its neighbours in the tree.
+/// Returns for each switch its neighbours in the tree.
 fn tree_adjacency(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
     let mut branches = vec![Vec::new(); topology.switches.len()];
     for &ix in tree {
@@ -167,7 +169,7 @@ fn tree_adjacency(topology: &Topology, tree: &[LinkIx]) -> Vec<Vec<Neighbour>> {
     branches
 }
 
-/// For every other switch, the port that leads to `rack` in the tree.
+/// Returns for every other switch the port that leads to `rack` in the tree.
 fn next_hops_towards(branches: &[Vec<Neighbour>], rack: SwitchIx) -> Vec<(SwitchIx, u16)> {
     let mut seen = vec![false; branches.len()];
     seen[rack.0 as usize] = true;

@@ -1,4 +1,4 @@
-//! From names to entities, checked against the program.
+//! Converts names to entities and checks them against the program.
 
 use super::{ReplicaJson, RuntimeJson, RuntimeJsonError, TableEntryJson, value};
 use crate::reconcile::{BASE, DesiredState};
@@ -18,13 +18,13 @@ use p4runtime::p4info::{Index, Object};
 use serde_json::Value;
 
 impl RuntimeJson {
-    /// Returns the content of a switch with this program: that of the file and nothing else.
+    /// Returns the desired state of a switch with this program: exactly the entries of the file.
     ///
     /// # Errors
     ///
-    /// A table, field, action or parameter is not in the P4Info, an exact field or a parameter is missing, a
-    /// value does not parse or fit, a priority is missing or superfluous, the id of a group or session is 0,
-    /// or two entries have the same key. The error names the place, such as `table_entries[3].match`.
+    /// A table, field, action or parameter is not in the P4Info, an exact field or a parameter is missing, a value
+    /// does not parse or fit, a priority is missing or superfluous, the id of a group or session is 0, or two entries
+    /// have the same key. The error contains the key path, such as `table_entries[3].match`.
     pub fn desired_state(&self, p4info: &Index) -> Result<DesiredState, RuntimeJsonError> {
         let mut goal = DesiredState::default();
         for (index, group) in self.multicast_group_entries.iter().enumerate() {
@@ -62,7 +62,7 @@ impl RuntimeJson {
                 at(".table", format!("{error}, it has {}", has.join(", ")))
             })?;
             let read = table_entry(entry, table, p4info).map_err(|(part, reason)| at(part, reason))?;
-            // Tables refer to those that are declared, and applied, after them.
+            // Entries may refer to tables that are declared, and applied, later. These get the lower rank.
             let position =
                 p4info.tables.iter().take_while(|it| it.preamble().id != table.preamble().id).count() as u32;
             let rank = BASE + tables - position;
@@ -86,7 +86,7 @@ fn pre(kind: Pre) -> Entity {
     }
 }
 
-#[allow(deprecated)] // BMv2 knows no other form of a port
+#[allow(deprecated)] // BMv2 supports no other form of a port
 fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
     let replica = |it: &ReplicaJson| Replica {
         port_kind: Some(PortKind::EgressPort(it.egress_port)),
@@ -96,7 +96,7 @@ fn replicas(list: &[ReplicaJson]) -> Vec<Replica> {
     list.iter().map(replica).collect()
 }
 
-/// A problem, after the part of the entry in which it is.
+/// Key path within the entry, and the problem.
 type FieldError = (&'static str, String);
 
 fn table_entry(entry: &TableEntryJson, table: &Table, p4info: &Index) -> Result<TableEntry, FieldError> {
@@ -165,7 +165,7 @@ fn kind_of(info: &MatchField) -> MatchType {
     }
 }
 
-/// `None` if it matches anything.
+/// Returns `None` if the field matches any value.
 fn field(info: &MatchField, json: Option<&Value>) -> Result<Option<FieldMatchType>, String> {
     let kind = kind_of(info);
     let Some(json) = json else {

@@ -1,4 +1,4 @@
-//! Values as p4 tutorials write them.
+//! Parses and formats values in the notation of the P4 tutorials.
 
 use crate::topology::Mac;
 use p4runtime::value;
@@ -9,15 +9,15 @@ const IPV4_BITS: i32 = 32;
 const MAC_BITS: i32 = 48;
 const IPV6_BITS: i32 = 128;
 
-/// Reads a number, an IPv4 or IPv6 address, a MAC address, or a number as text, as the canonical bytes of a
-/// field of `bits`.
+/// Parses a number, an IPv4, IPv6 or MAC address, or a number as text into the canonical byte string of a field of
+/// `bits` bits.
 ///
 /// # Errors
 ///
-/// In words: the value is none of these, or does not fit `bits` bits.
+/// The value is none of these, or does not fit in `bits` bits.
 pub fn read(json: &Value, bits: i32) -> Result<Vec<u8>, String> {
     let number = match json {
-        // The tutorials take a list of one for its element.
+        // As in the tutorials, a list of one element stands for the element.
         Value::Array(list) if list.len() == 1 => return read(&list[0], bits),
         Value::Number(number) => {
             number.as_u64().map(u128::from).ok_or(format!("{number} is not a whole number"))?
@@ -51,7 +51,7 @@ fn from_text(text: &str) -> Option<u128> {
     }
 }
 
-/// By its width an address, or a number.
+/// Formats a value of 32, 48 or 128 bits as an address, all others as numbers.
 pub fn write(bytes: &[u8], bits: i32) -> Value {
     let number = bytes.iter().fold(0u128, |number, &byte| number << 8 | u128::from(byte));
     match bits {

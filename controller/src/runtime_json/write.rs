@@ -1,4 +1,4 @@
-//! From entities to names.
+//! Converts entities to names.
 
 use super::{CloneJson, MeterJson, MulticastJson, ReplicaJson, RuntimeJson, TableEntryJson, value};
 use crate::pretty;
@@ -12,12 +12,11 @@ use p4runtime::p4info::{Index, Object};
 use serde_json::{Value, json};
 
 impl RuntimeJson {
-    /// Returns the file that holds these entities. `p4info` and `bmv2_json` are the paths that are written
-    /// into it.
+    /// Converts entities to a file. `p4info` and `bmv2_json` are the paths that the file contains.
     ///
     /// # Errors
     ///
-    /// Names an entity that the format has no form for, such as an action profile's member.
+    /// Fails with the first entity that the format cannot express, such as a member of an action profile.
     pub fn from_entities(
         entities: &[Entity],
         index: &Index,
@@ -55,7 +54,7 @@ impl RuntimeJson {
     }
 }
 
-#[allow(deprecated)] // the form that reconcile writes
+#[allow(deprecated)] // the form to which `canonical` converts
 fn replicas(list: &[Replica]) -> Option<Vec<ReplicaJson>> {
     let replica = |it: &Replica| match it.port_kind {
         Some(PortKind::EgressPort(egress_port)) => Some(ReplicaJson { egress_port, instance: it.instance }),

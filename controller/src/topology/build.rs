@@ -8,32 +8,33 @@ use std::collections::{BTreeMap, HashMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::{Bandwidth, RateCode};
 
-/// Host bits of a rack's prefix, unless a rack is larger: racks read as `10.x.y.0/24`.
+/// Minimum number of host bits of a rack prefix, so that racks are `10.x.y.0/24` unless a rack is larger.
 const RACK_HOST_BITS: u32 = 8;
-/// All hosts live in 10.0.0.0/8 (RFC 1918).
+/// Network of assigned host addresses (RFC 1918). Addresses given in the specification may be outside.
 const FABRIC: Prefix = Prefix { addr: Ipv4Addr::new(10, 0, 0, 0), len: 8 };
-/// The port by which BMv2 drops.
+/// Port number that BMv2 reserves for dropped packets.
 const DROP_PORT: u16 = 511;
-/// The first two bytes of a host's MAC: locally administered, unicast.
+/// First two bytes of assigned host MACs: locally administered, unicast.
 const MAC_PREFIX: [u8; 2] = [0x02, 0x00];
 
-/// Checks a specification and assigns every port and address.
+/// Checks a specification and assigns all ports and addresses.
 ///
 /// # Errors
 ///
-/// Names, links, ports or addresses are missing, used twice or out of range, the graph is not connected, or
-/// there are more nodes than supported. The error names the place.
+/// Names, links, ports or addresses are missing, duplicate or out of range, hosts are not connected, or there are more
+/// nodes than supported. The error contains the location.
 pub fn build(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let topology = build_parts(spec)?;
     connected(&topology).map_err(|problem| TopologyError::at(Location::Topology, problem))?;
     Ok(topology)
 }
 
-/// Does the same for a graph of several parts, and without hosts: the switches' entries are somebody else's.
+/// Like [`build`], but also accepts disconnected graphs and graphs without hosts, for fabrics whose routes Weir does
+/// not compute.
 ///
 /// # Errors
 ///
-/// As of [`build`], but for the graph that is not connected.
+/// See [`build`], except that the graph may be disconnected.
 pub fn build_parts(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     let draft = draft(spec)?;
     let nodes = declare(&draft)?;
@@ -58,7 +59,7 @@ pub fn build_parts(spec: &TopologySpec) -> Result<Topology, TopologyError> {
     Ok(topology)
 }
 
-/// Name -> node, refusing what is missing, doubled or too much.
+/// Maps names to nodes. Rejects invalid or duplicate names and too many switches.
 fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
     if draft.switches.len() > MAX_SWITCHES {
         return Err(TopologyError::at(
@@ -81,16 +82,16 @@ fn declare(draft: &Draft) -> Result<HashMap<String, Node>, TopologyError> {
     Ok(nodes)
 }
 
-/// Names become interface names (`s1-eth12`, at most 15 bytes in Linux) and file names.
+/// Checks that a name is valid in interface names (`s1-eth12`, at most 15 bytes in Linux) and file names.
 fn is_valid_name(name: &str) -> bool {
-    /// Longest name for which `-eth` and three digits fit IFNAMSIZ - 1.
+    /// Maximum length for which `-eth` and a three-digit port fit in IFNAMSIZ - 1.
     const MAX_NAME_LEN: usize = 12;
     name.len() <= MAX_NAME_LEN
         && name.starts_with(|c: char| c.is_ascii_alphabetic())
         && name.bytes().all(|b| b.is_ascii_alphanumeric() || b == b'_' || b == b'-')
 }
 
-/// Nodes without links, tiers and addresses.
+/// Creates the nodes without links, tiers and addresses.
 fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
     let host = |name| Host {
         name,
@@ -117,7 +118,7 @@ fn skeleton(hosts: Vec<String>, switches: Vec<String>) -> Topology {
     }
 }
 
-/// Takes the next port on both sides of a link.
+/// Adds a link and takes a port on each switch at its ends.
 fn connect_link(
     topology: &mut Topology,
     nodes: &HashMap<String, Node>,
@@ -161,7 +162,7 @@ fn connect_link(
     Ok(())
 }
 
-/// Returns the wanted port of a switch, or the next free one.
+/// Takes the wanted port of a switch, or the next port after the highest in use.
 fn take_port(
     topology: &mut Topology,
     switch: SwitchIx,
@@ -186,7 +187,7 @@ fn take_port(
     Ok(Endpoint { node: Node::Switch(switch), port })
 }
 
-/// Refuses a pair of hosts that cannot reach each other, and no host at all.
+/// Rejects topologies without hosts, and those in which two hosts cannot reach each other.
 fn connected(topology: &Topology) -> Result<(), TopologyProblem> {
     let first = topology.hosts.first().ok_or(TopologyProblem::NoHost)?;
     let mut islands = UnionFind::<usize>::new(topology.switches.len());
@@ -201,8 +202,8 @@ fn connected(topology: &Topology) -> Result<(), TopologyProblem> {
     }
 }
 
-/// Hops to the nearest switch with hosts, by breadth-first search from all of them at once.
-/// A switch that no host can reach keeps tier 0: nothing passes through it.
+/// Sets the tier of each switch, the number of hops to the nearest switch with hosts, by a multi-source breadth-first
+/// search. Switches that no host can reach keep tier 0; no path uses them.
 fn set_tiers(topology: &mut Topology) {
     let mut queue: VecDeque<SwitchIx> =
         topology.switch_ixs().filter(|&s| !topology.switch(s).hosts.is_empty()).collect();
@@ -219,11 +220,11 @@ fn set_tiers(topology: &mut Topology) {
     }
 }
 
-/// Rack of switch n: `10.0.0.0 + n * 2^bits`, its hosts counted from 1; `bits` is 8 unless a rack
-/// has more than 254 hosts. At most 4,095 racks of 500 hosts: 21 of the 24 bits there are.
+/// Assigns addresses by rack. The rack of switch n is `10.0.0.0 + n * 2^bits`, with hosts numbered from 1. `bits` is 8
+/// unless a rack has more than 254 hosts. The largest fabric, 4,095 racks of 500 hosts, needs 21 of 24 bits.
 fn assign_addresses(topology: &mut Topology) {
     let largest = topology.switches.iter().map(|s| s.hosts.len()).max().unwrap_or(0) as u32;
-    // All-zeros and all-ones are not hosts.
+    // All-zeros and all-ones are not host addresses.
     let bits = RACK_HOST_BITS.max(u32::BITS - (largest + 1).leading_zeros());
     let Topology { hosts, switches, .. } = topology;
     for switch in switches.iter_mut().filter(|s| !s.hosts.is_empty()) {
@@ -242,7 +243,7 @@ fn mac_of(ip: Ipv4Addr) -> [u8; 6] {
     [MAC_PREFIX[0], MAC_PREFIX[1], a, b, c, d]
 }
 
-/// The addresses that the spec gives. Racks share no prefix then, and every host has a route of its own.
+/// Sets the addresses of the specification. Switches have no rack prefix then, and every host has its own route.
 fn assign_given_addresses(
     topology: &mut Topology,
     given: &BTreeMap<String, AddressSpec>,
@@ -262,7 +263,7 @@ fn assign_given_addresses(
         }
     }
     let differ = owners.keys().fold((u32::MAX, 0), |(all, any), ip| (all & ip.to_bits(), any | ip.to_bits()));
-    // A lone host's own route is longer than the fabric's.
+    // A single host would give /32, which its own `deliver` route already uses.
     let len = (differ.0 ^ differ.1).leading_zeros().min(u32::BITS - 1) as u8;
     topology.fabric = Prefix::of(Ipv4Addr::from_bits(differ.0), len);
     Ok(())

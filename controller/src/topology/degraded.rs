@@ -1,12 +1,12 @@
-//! A fabric some of whose links are down.
+//! Topologies with failed links or with switches to be avoided.
 
 use super::{LinkIx, Node, SwitchIx, Topology};
 use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
 impl Topology {
-    /// Returns the same fabric without these links; names, addresses and port numbers stay. Some hosts may then be
-    /// cut off from others.
+    /// Returns the topology without these links. Names, addresses and port numbers are unchanged. Hosts may become
+    /// disconnected.
     pub fn without_links(&self, down: &BTreeSet<LinkIx>) -> Topology {
         let mut rest = self.clone();
         for port in rest.switches.iter_mut().flat_map(|switch| &mut switch.ports) {
@@ -15,7 +15,7 @@ impl Topology {
         rest
     }
 
-    /// Returns the same fabric, whose routes pass these switches only where no others exist.
+    /// Returns the topology with these switches marked: routes pass them only where no other path exists.
     pub fn avoiding(mut self, avoided: &BTreeSet<SwitchIx>) -> Topology {
         for &SwitchIx(place) in avoided {
             self.switches[place as usize].is_avoided = true;
@@ -23,7 +23,7 @@ impl Topology {
         self
     }
 
-    /// For every switch a number that it shares with the switches it can reach, and with no others.
+    /// Returns for every switch the label of its connected component.
     pub fn islands(&self) -> Vec<usize> {
         let mut islands = UnionFind::<usize>::new(self.switches.len());
         for ix in self.switch_ixs() {
@@ -34,7 +34,7 @@ impl Topology {
         islands.into_labeling()
     }
 
-    /// Returns whether a link joins two switches.
+    /// Returns whether the link connects two switches.
     pub fn is_fabric_link(&self, ix: LinkIx) -> bool {
         let link = self.link(ix);
         matches!((link.a.node, link.b.node), (Node::Switch(_), Node::Switch(_)))

@@ -3,13 +3,11 @@ use std::fmt;
 use thiserror::Error;
 use weir_units::{Bandwidth, RateCode};
 
-/// A reason why a topology was refused, and the place in the file. The caller adds the file's name.
+/// An error in a topology, with its location in the file. The caller adds the name of the file.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{place}{problem}")]
 pub struct TopologyError {
-    /// The place.
     pub place: Location,
-    /// The problem.
     pub problem: TopologyProblem,
 }
 
@@ -19,10 +17,9 @@ impl TopologyError {
     }
 }
 
-/// A place in a topology file. Prints as a prefix ("link 3: ").
+/// A location in a topology file, formatted as a prefix such as "link 3: ".
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Location {
-    /// The whole of it.
     Topology,
     /// A key, such as `senders`.
     Field(&'static str),
@@ -40,96 +37,66 @@ impl fmt::Display for Location {
     }
 }
 
-/// A problem of a topology.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TopologyProblem {
-    /// A link names a node that is in neither list.
+    /// A link or an address names a node that is not declared.
     #[error("{kind} \"{0}\" is not declared", kind = guess(.0))]
     Undeclared(String),
-    /// Two nodes share a name.
     #[error("\"{0}\" is declared twice; names of hosts and switches must differ")]
     Duplicate(String),
-    /// A name that would not survive in file names and interface names.
+    /// A name that is not valid in file names and interface names.
     #[error("\"{0}\" is not a valid name, use up to 12 letters, digits, '_' or '-', a letter first")]
     BadName(String),
-    /// Both ends are the same node.
     #[error("\"{0}\" is linked to itself")]
     SelfLink(String),
-    /// Both ends are hosts.
     #[error("\"{0}\" and \"{1}\" are both hosts; a host is linked to a switch")]
     HostToHost(String, String),
-    /// A second link of a host.
     #[error(
         "host \"{0}\" already has a link; a host has exactly one (one NIC), and topologies with two are not read yet"
     )]
     SecondHostLink(String),
-    /// A host without a link.
     #[error("host \"{0}\" has no link")]
     Unlinked(String),
-    /// Two hosts that cannot reach each other.
     #[error("no path between \"{0}\" and \"{1}\"")]
     Disconnected(String, String),
-    /// A rate that telemetry cannot express.
     #[error("rate {0} has no code in telemetry, use one of {codes}", codes = known_rates())]
     NoRateCode(Bandwidth),
-    /// A rate of zero.
     #[error("rate is zero")]
     ZeroRate,
-    /// A port that another link has.
     #[error("port {port} of \"{switch}\" has a link already")]
-    PortTaken {
-        /// The switch.
-        switch: String,
-        /// The port.
-        port: u16,
-    },
-    /// A port number that a switch cannot have.
+    PortTaken { switch: String, port: u16 },
     #[error("port {0} cannot be: ports are 1 to 510, without 255, the CPU port")]
     BadPort(u16),
-    /// A host without an address, where others have one.
+    /// A host without an address, although other hosts have one.
     #[error("host \"{0}\" has no address; give one to all hosts or to none")]
     NoAddress(String),
-    /// Two hosts with an address.
     #[error("\"{0}\" and \"{1}\" have the same address")]
     SameAddress(String, String),
-    /// More links on a switch than its ports.
     #[error("switch \"{0}\" needs more than {MAX_PORTS} ports")]
     TooManyPorts(String),
-    /// More switches than identities.
     #[error("{0} switches, at most {MAX_SWITCHES} can have an identity of 12 bits")]
     TooManySwitches(usize),
-    /// A count outside its range.
     #[error("{value} is out of range, use {min} to {max}")]
-    OutOfRange {
-        /// The value in the file.
-        value: u64,
-        /// The least allowed.
-        min: u64,
-        /// The most allowed.
-        max: u64,
-    },
-    /// Fat-tree arity that is odd.
+    OutOfRange { value: u64, min: u64, max: u64 },
     #[error("a fat-tree needs an even k, not {0}")]
     OddArity(u64),
-    /// A graph that cannot be, or that chance did not give.
+    /// No such graph exists, or the random construction did not find one.
     #[error(
         "no connected graph of {switches} switches with {degree} links each was found, use another degree or seed"
     )]
     NoRegularGraph {
-        /// Switches.
         switches: u64,
-        /// Links of each to others.
+        /// Links of each switch to other switches.
         degree: u64,
     },
-    /// A file that nobody has read.
+    /// The caller has not replaced [`TopologySpec::File`](super::TopologySpec::File) by the content of the file.
     #[error("\"{0}\" has not been read")]
     NotRead(String),
-    /// No hosts at all.
     #[error("there is no host")]
     NoHost,
 }
 
-/// Returns the probable meaning of an undeclared name, by the convention of its first letter.
+/// Guesses the kind of an undeclared node from the first letter of its name.
 fn guess(name: &str) -> &'static str {
     match name.as_bytes().first() {
         Some(b'h') => "host",
@@ -138,7 +105,7 @@ fn guess(name: &str) -> &'static str {
     }
 }
 
-/// Returns the rates that have a code, for messages.
+/// Formats the rates that have a telemetry code.
 fn known_rates() -> String {
     RateCode::rates().map(|rate| rate.to_string()).collect::<Vec<_>>().join(", ")
 }

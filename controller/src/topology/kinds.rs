@@ -1,6 +1,6 @@
-//! The shapes: each kind is one function from its parameters to names and links.
+//! The built-in kinds of topologies: one function per kind, from parameters to names and links.
 //!
-//! A new kind is a struct in `spec.rs`, a function here and a line in [`draft`].
+//! A new kind needs a struct in `spec.rs`, a function here and a line in [`draft`].
 
 use super::random_graph::random_regular;
 use super::spec::{
@@ -10,13 +10,13 @@ use super::{Location, MAX_PORTS, MAX_SWITCHES, TopologyError, TopologyProblem, T
 use std::collections::BTreeMap;
 use weir_units::{Bandwidth, Time};
 
-/// A topology before it is checked: names, and links by name.
+/// A topology before the checks: names, and links by name.
 #[derive(Default)]
 pub(super) struct Draft {
     pub hosts: Vec<String>,
     pub switches: Vec<String>,
     pub links: Vec<DraftLink>,
-    /// By host; empty: by rack.
+    /// Host addresses by name; empty: assign them by rack.
     pub addresses: BTreeMap<String, AddressSpec>,
 }
 
@@ -25,12 +25,12 @@ pub(super) struct DraftLink {
     pub b: String,
     pub rate: Bandwidth,
     pub delay: Time,
-    /// The ports to take, if it matters.
+    /// Requested switch ports of `a` and `b`; `None`: the next port.
     pub ports: [Option<u16>; 2],
 }
 
 impl Draft {
-    /// `h1..` and `s1..`.
+    /// Creates hosts `h1..` and switches `s1..`.
     fn numbered(hosts: u64, switches: u64) -> Draft {
         Draft {
             hosts: (1..=hosts).map(|n| format!("h{n}")).collect(),
@@ -39,19 +39,19 @@ impl Draft {
             addresses: BTreeMap::new(),
         }
     }
-    /// Links the `host`-th host (from 0) to the `switch`-th switch.
+    /// Links a host to a switch, by index from 0.
     fn attach(&mut self, host: u64, switch: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.hosts[host as usize].clone(), self.switches[switch as usize].clone());
         self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
-    /// Links two switches, counted from 0.
+    /// Links two switches, by index from 0.
     fn connect(&mut self, one: u64, other: u64, rate: Bandwidth, delay: Time) {
         let (a, b) = (self.switches[one as usize].clone(), self.switches[other as usize].clone());
         self.links.push(DraftLink { a, b, rate, delay, ports: [None; 2] });
     }
 }
 
-/// Checked before anything is built from a count, so that a slip of the pen cannot fill the memory.
+/// Checks a count before anything is allocated from it: a typo such as `hosts: 10000000` must not exhaust memory.
 fn check_range(field: &'static str, value: u64, min: u64, max: u64) -> Result<u64, TopologyError> {
     if (min..=max).contains(&value) {
         return Ok(value);
@@ -119,7 +119,7 @@ fn leaf_spine(it: &LeafSpine) -> Result<Draft, TopologyError> {
 }
 
 fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
-    /// 5k²/4 switches: 56 is the last even k below the limit of 4,095.
+    /// A fat-tree has 5k²/4 switches; 56 is the largest even k below the limit of 4,095 switches.
     const MAX_K: u64 = 56;
     let k = check_range("k", it.k, 2, MAX_K)?;
     if k % 2 == 1 {
@@ -140,8 +140,8 @@ fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
     for host in 0..edges * per_edge {
         draft.attach(host, host / per_edge, it.rate, it.delay);
     }
-    // Every edge switch sees the aggregation switches of its pod in the same order, and the n-th
-    // aggregation switch of any pod sees the n-th plane of cores: that is what makes ECMP symmetric.
+    // Every edge switch connects to the aggregation switches of its pod in the same order, and the n-th aggregation
+    // switch of every pod to the n-th plane of cores. This makes ECMP symmetric.
     for pod in 0..pods {
         for edge in 0..half {
             for plane in 0..half {
@@ -159,7 +159,7 @@ fn fat_tree(it: &FatTree) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-/// Counts of a direct network, whose switches all have hosts.
+/// Creates the nodes of a direct network, in which every switch has hosts.
 fn direct_network(switches: u64, per_switch: u64) -> Result<Draft, TopologyError> {
     if switches > MAX_SWITCHES as u64 {
         return Err(TopologyError::at(
@@ -201,8 +201,8 @@ fn jellyfish(it: &Jellyfish) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-/// Kim et al., ISCA 2008: groups of `a` routers, each linked to all of its group, to `p` hosts and to `h` other
-/// groups. The links of a group go round the others in order, so that each pair of groups has one.
+/// Kim et al., ISCA 2008: groups of `a` routers, each linked to all others of its group, to `p` hosts and to `h` other
+/// groups. The links of a group lead to the other groups in cyclic order, so that each pair of groups has one link.
 fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
     let a = check_range("a", it.a, 1, MAX_PORTS as u64)?;
     let p = check_range("p", it.p, 1, MAX_PORTS as u64)?;
@@ -220,8 +220,8 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
             }
         }
     }
-    // Link n of a group belongs to its router n / h and leads to the group n + 1 further on, whose own link to here
-    // is number groups - 2 - n.
+    // Link n of a group belongs to its router n / h and leads n + 1 groups ahead, whose link back is number
+    // groups - 2 - n.
     for group in 0..groups {
         for n in 0..groups - 1 - group {
             let far = group + n + 1;
@@ -233,9 +233,9 @@ fn dragonfly(it: &Dragonfly) -> Result<Draft, TopologyError> {
     Ok(draft)
 }
 
-/// Returns a k-ary n-fly: `stages` columns of k^(stages - 1) switches, k hosts on each of the first column and on
-/// each of the last. Between the two sides there is one shortest path, which is why its paths are symmetric by
-/// themselves (FNCC §3.1).
+/// Returns a k-ary n-fly: `stages` columns of k^(stages - 1) switches, with k hosts on each switch of the first and
+/// of the last column. Two hosts on opposite sides have one shortest path, so that paths are symmetric by
+/// construction (FNCC §3.1).
 fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
     let k = check_range("k", it.k, 2, MAX_PORTS as u64 / 2)?;
     let stages = check_range("stages", it.stages, 1, u64::from(u16::BITS))?;
@@ -251,7 +251,7 @@ fn butterfly(it: &Butterfly) -> Result<Draft, TopologyError> {
     for host in 0..side {
         draft.attach(side + host, (stages - 1) * column + host / k, it.rate, it.delay);
     }
-    // From stage to stage a packet settles one digit of where it goes, the first digit first.
+    // Each stage fixes one digit of the destination, the most significant first.
     for stage in 0..stages - 1 {
         let weight = k.pow((stages - 2 - stage) as u32);
         for switch in 0..column {

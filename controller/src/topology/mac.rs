@@ -1,7 +1,6 @@
 use std::fmt;
 use std::str::FromStr;
 
-/// An Ethernet address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub [u8; 6]);
 

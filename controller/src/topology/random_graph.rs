@@ -1,12 +1,12 @@
-//! Random regular graphs, as Jellyfish builds them (Singla et al., NSDI 2012, §3).
+//! Builds random regular graphs for Jellyfish (Singla et al., NSDI 2012, §3).
 
 use petgraph::unionfind::UnionFind;
 use std::collections::BTreeSet;
 
-/// Graphs tried before there is none: at degree 3 and above nearly every one is connected.
+/// Maximum number of graphs tried. At degree 3 and above nearly every one is connected.
 const MAX_ATTEMPTS: u64 = 64;
 
-/// Numbers that follow from the seed (SplitMix64).
+/// SplitMix64 generator: the same seed gives the same graph on all platforms.
 struct SplitMix64(u64);
 
 impl SplitMix64 {
@@ -19,8 +19,8 @@ impl SplitMix64 {
     }
 }
 
-/// Returns the links of a connected graph of `nodes` nodes in which each has `degree` different neighbours; if both
-/// are odd, one node has one less. In order; `None` if there is none.
+/// Returns the links of a connected graph of `nodes` nodes in which each has `degree` distinct neighbours; if both
+/// numbers are odd, one node has one less. Links are sorted. Returns `None` if no such graph was found.
 pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<Vec<(usize, usize)>> {
     (0..MAX_ATTEMPTS).find_map(|attempt| {
         let mut numbers = SplitMix64(seed ^ attempt.wrapping_mul(0xd134_2543_de82_ef95));
@@ -28,8 +28,8 @@ pub(super) fn random_regular(nodes: usize, degree: usize, seed: u64) -> Option<V
     })
 }
 
-/// Links pairs of nodes with free ports as long as there are some. A node that is left with two free ports and has all
-/// others for neighbours takes the place of a link: it is linked to both of its ends.
+/// Links random pairs of nodes with free ports as long as possible. If free ports remain whose nodes cannot be
+/// linked, a random link is replaced by two links from its ends to these nodes.
 fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Vec<(usize, usize)>> {
     let mut links: BTreeSet<(usize, usize)> = BTreeSet::new();
     let mut free = vec![degree; nodes];
@@ -38,7 +38,7 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
         let open: Vec<usize> = (0..nodes).filter(|&node| free[node] > 0).collect();
         let linkable =
             |links: &BTreeSet<(usize, usize)>, a: usize, b: usize| a != b && !links.contains(&pair(a, b));
-        // Most draws succeed; when they no longer do, few nodes are left to look through.
+        // Most random draws succeed. When they fail, few nodes are left, and a full search is cheap.
         let drawn = (0..open.len()).find_map(|_| {
             let (a, b) = (open[numbers.below(open.len())], open[numbers.below(open.len())]);
             linkable(&links, a, b).then_some((a, b))
@@ -53,7 +53,7 @@ fn try_build(nodes: usize, degree: usize, numbers: &mut SplitMix64) -> Option<Ve
             free[b] -= 1;
             continue;
         }
-        // One node with two ports or more, or two neighbours with one each.
+        // Either one node with at least two free ports, or nodes that are already neighbours.
         let (a, b) = match open[..] {
             [] => break,
             [last] if free[last] == 1 => break,

@@ -40,7 +40,6 @@ pub enum TopologySpec {
     Dragonfly(Dragonfly),
     /// Columns of switches between two sides of hosts.
     Butterfly(Butterfly),
-    /// Every link listed.
     Custom(Custom),
     /// A topology in a file, ours or another tool's. The reader of files replaces this by its content.
     File(TopologyFile),
@@ -61,7 +60,7 @@ impl TopologySpec {
         "file",
     ];
 
-    /// Returns every rate and every delay that the spec holds, to be changed in place.
+    /// Returns references to all rates and delays of the specification.
     pub fn quantities(&mut self) -> (Vec<&mut Bandwidth>, Vec<&mut Time>) {
         match self {
             TopologySpec::Dumbbell(Dumbbell { rate, fabric_rate, delay, .. })
@@ -109,8 +108,8 @@ fn one() -> u64 {
     1
 }
 
-/// Declares a topology: the keys given, then those of links, which are `rate` (with this description), the rates of some
-/// links that may have others, and `delay`.
+/// Declares a topology kind: its own keys, then the keys of links: `rate`, further rates for some links, and `delay`. The
+/// literals are the descriptions of `rate` and `delay`.
 macro_rules! topology {
     ($(#[$about:meta])* pub struct $name:ident { $($keys:tt)* } $rate:literal { $($rates:tt)* } $delay:literal) => {
         $(#[$about])*
@@ -133,7 +132,7 @@ macro_rules! topology {
     };
 }
 
-/// Declares a topology whose links between switches may have a rate of their own.
+/// Declares a topology kind with a separate rate, `fabric_rate`, for links between switches.
 macro_rules! fabric {
     ($($declaration:tt)*) => {
         topology! {
@@ -174,9 +173,7 @@ topology! {
 topology! {
     /// Two tiers: leaves `s1..`, then spines.
     pub struct LeafSpine {
-        /// Switches with hosts.
         pub leaves: u64,
-        /// Switches above them.
         pub spines: u64,
         /// Hosts on each leaf.
         pub hosts_per_leaf: u64,
@@ -266,7 +263,6 @@ fabric! {
     pub struct Butterfly {
         /// Links of a switch to the next column.
         pub k: u64,
-        /// Columns.
         pub stages: u64,
     }
 }
@@ -282,9 +278,7 @@ pub struct TopologyFile {
 topology! {
     /// Every node and link listed; parallel links are allowed.
     pub struct Custom {
-        /// Names.
         pub hosts: Vec<String>,
-        /// Names.
         pub switches: Vec<String>,
         /// Links in the order in which they take ports.
         pub links: Vec<LinkSpec>,
@@ -314,24 +308,22 @@ pub struct AddressSpec {
 #[skip_serializing_none]
 #[derive(Clone, Debug, PartialEq, Eq, Serialize)]
 pub struct LinkSpec {
-    /// One end.
     pub a: String,
-    /// The other.
     pub b: String,
-    /// Instead of the topology's rate.
+    /// `None`: the rate of the topology.
     #[serde_as(as = "Option<AsText>")]
     pub rate: Option<Bandwidth>,
-    /// Instead of the topology's delay.
+    /// `None`: the delay of the topology.
     #[serde_as(as = "Option<AsText>")]
     pub delay: Option<Time>,
-    /// Port of `a` if it is a switch, instead of the next one.
+    /// Port of `a`; `None`: the next port. Ignored if `a` is a host.
     pub a_port: Option<u16>,
-    /// Port of `b` if it is a switch, instead of the next one.
+    /// Port of `b`; `None`: the next port. Ignored if `b` is a host.
     pub b_port: Option<u16>,
 }
 
 impl LinkSpec {
-    /// Returns a link with the topology's rate and delay, on the next free ports.
+    /// Creates a link with the topology's rate and delay, on the next ports.
     pub fn new(a: impl Into<String>, b: impl Into<String>) -> LinkSpec {
         LinkSpec { a: a.into(), b: b.into(), rate: None, delay: None, a_port: None, b_port: None }
     }

@@ -10,8 +10,8 @@ use std::str::FromStr;
 
 /// A value written as text (`100Gbps`, `1us`), for `#[serde_as(as = "AsText")]`.
 ///
-/// Unlike `DisplayFromStr` it also takes a bare number to the value's own parser, which then says
-/// what is missing ("rate \"100\" has no unit") instead of "expected a string".
+/// Unlike `DisplayFromStr` it also passes a bare number to the value's own parser, which then reports what is missing
+/// ("rate \"100\" has no unit") instead of "expected a string".
 pub struct AsText;
 
 impl<T: Display> SerializeAs<T> for AsText {
@@ -64,7 +64,7 @@ impl<T> JsonSchemaAs<T> for AsText {
     }
 }
 
-/// Returns the schema of a number with a unit; `format` says what it is, for people.
+/// Returns the schema of a number with a unit; `format` is its description.
 fn quantity(format: &str) -> Schema {
     schemars::json_schema!({"type": "string", "format": format})
 }

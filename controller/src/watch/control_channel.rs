@@ -1,37 +1,37 @@
 use weir_units::Time;
 
-/// A reason why a switch is not under control.
+/// The reason why the controller cannot write a switch.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum ControlLoss {
-    /// Another controller is the primary.
     Standby,
-    /// The connection broke or could not be made. The switch may forward on.
+    /// The connection broke or could not be made. The switch may still forward packets.
     Unreachable,
-    /// The switch's host refused the connection: no process listens any more.
+    /// The switch's host refused the connection (ECONNREFUSED): no process listens on the port.
     ConnectionRefused,
 }
 
-/// The control connection of one switch, as far as it bears on the links.
+/// State of the control channel to one switch, as far as link failure detection depends on it: connected or not, echo
+/// in flight, timely replies, port states.
 #[derive(Clone, Debug)]
 pub(super) struct ControlChannel {
     control: Result<(), ControlLoss>,
-    /// Refused connections in a row.
+    /// Number of consecutive refused connections.
     refusals: u32,
-    /// The request in flight.
+    /// Echo request in flight.
     echo: Option<Echo>,
-    /// Latest round whose probes the switch has taken.
+    /// Latest round whose probes the switch has certainly accepted.
     pub accepted: u64,
-    /// Timely answers in a row.
+    /// Number of consecutive timely replies.
     timely_replies: u32,
-    /// True if a probe of this switch arrived, and whether it returned one.
+    /// Whether a probe sent by this switch has arrived, and whether this switch has returned a probe.
     pub has_sent_probe: bool,
     pub has_returned_probe: bool,
-    /// True if its port states were asked for and the answer is outstanding.
+    /// A request for port states is in flight.
     is_asked: bool,
-    /// The latest port states, if it gave any.
+    /// Latest port states, `(port, is_up)`; `None` if the switch has not reported any.
     ports: Option<Vec<(u16, bool)>>,
-    /// Round in which its port states were asked for because no probe has ever passed a link; `None` if they were not
-    /// since it was connected.
+    /// Round of the last request for port states because of links on which no probe has ever arrived; `None` if there
+    /// was none since the connection was made.
     unheard_asked: Option<u64>,
 }
 
@@ -42,7 +42,7 @@ struct Echo {
 }
 
 impl ControlChannel {
-    /// Returns a switch about which nothing is known yet.
+    /// Returns the state before the first connection.
     pub fn new() -> ControlChannel {
         ControlChannel {
             control: Err(ControlLoss::Unreachable),
@@ -62,12 +62,12 @@ impl ControlChannel {
         self.control.is_ok()
     }
 
-    /// Returns whether it answers on its control connection within `patience`.
+    /// Returns whether the switch is connected and its echo, if any, has been in flight for at most `patience`.
     pub fn is_answering(&self, now: Time, patience: Time) -> bool {
         self.is_connected() && self.echo.is_none_or(|echo| now <= echo.sent + patience)
     }
 
-    /// Returns whether it should be under control and does not answer.
+    /// Returns whether the switch has lost its connection or does not answer. Standby and dead switches are not silent.
     pub fn is_silent(&self, now: Time, patience: Time) -> bool {
         match self.control {
             Ok(()) => !self.is_answering(now, patience),
@@ -75,7 +75,7 @@ impl ControlChannel {
         }
     }
 
-    /// Returns the number of timely answers in a row.
+    /// Returns the number of consecutive timely replies.
     pub fn answers(&self) -> u32 {
         self.timely_replies
     }
@@ -85,7 +85,8 @@ impl ControlChannel {
         self.restart();
     }
 
-    /// Records a loss. Returns whether there is proof that the switch is dead: `limit` refusals in a row.
+    /// Records a lost or failed connection. Returns whether the switch's process is known to be dead: `limit`
+    /// consecutive refused connections.
     pub fn on_loss(&mut self, loss: ControlLoss, limit: u32) -> bool {
         self.control = Err(loss);
         self.restart();
@@ -101,12 +102,12 @@ impl ControlChannel {
         self.reset_counters();
     }
 
-    /// Starts counting answers again.
+    /// Resets the count of timely replies, for example after the controller itself was delayed.
     pub fn reset_counters(&mut self) {
         self.timely_replies = 0;
     }
 
-    /// Starts a request, unless one is in flight or the switch is not under control.
+    /// Starts an echo request, unless one is in flight or the switch is not connected. Returns whether it started one.
     pub fn start_echo(&mut self, round: u64, now: Time) -> bool {
         let is_free = self.is_connected() && self.echo.is_none();
         if is_free {
@@ -115,8 +116,8 @@ impl ControlChannel {
         is_free
     }
 
-    /// Takes the answer to the request of a round. Returns whether it came within `patience`; `None` if there was no
-    /// such request.
+    /// Handles the reply to the echo request of `round`. Returns whether it arrived within `patience`, or `None` if
+    /// there was no such request.
     pub fn answer(&mut self, round: u64, now: Time, patience: Time) -> Option<bool> {
         let is_timely = self.is_answering(now, patience);
         self.echo.take_if(|echo| echo.round == round)?;
@@ -125,7 +126,7 @@ impl ControlChannel {
         Some(is_timely)
     }
 
-    /// Returns whether its port states have to be asked for now.
+    /// Marks port states as requested. Returns whether the caller has to send the request: none is in flight.
     pub fn request_port_states(&mut self) -> bool {
         if !self.is_asked {
             self.ports = None;
@@ -133,7 +134,7 @@ impl ControlChannel {
         !std::mem::replace(&mut self.is_asked, true)
     }
 
-    /// As [`request_port_states`](Self::ask_ports), once in a number of rounds.
+    /// Like [`request_port_states`](Self::request_port_states), but at most once in `every` rounds.
     pub fn ask_ports_for_unheard(&mut self, round: u64, every: u64) -> bool {
         if self.unheard_asked.is_some_and(|asked| round < asked + every) {
             return false;
@@ -150,7 +151,7 @@ impl ControlChannel {
         self.is_asked
     }
 
-    /// Returns whether a port is up, if that is known.
+    /// Returns whether a port is up; `None` if unknown.
     pub fn port(&self, number: u16) -> Option<bool> {
         self.ports.iter().flatten().find(|(port, _)| *port == number).map(|(_, is_up)| *is_up)
     }

@@ -6,56 +6,52 @@ use p4runtime::p4info::Index;
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// A fabric that the controller keeps as planned.
+/// The fabric that the watcher maintains, with all links up.
 #[derive(Clone, Debug)]
 pub struct FabricPlan {
-    /// The topology with all links.
     pub topology: Topology,
-    /// Method by which routes are computed when links fail.
+    /// Method by which routes are recomputed after link failures.
     pub method: RoutingMethod,
-    /// While all links are up.
+    /// Routes while all links are up.
     pub routes: Routes,
-    /// Content of the tables besides routes.
+    /// Content of the tables other than routes.
     pub options: PlanOptions,
 }
 
-/// Faults that routes have to take into account.
+/// Link failures and stale switches that routes must take into account.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct FabricCondition {
-    /// The failed links.
     pub down: BTreeSet<LinkIx>,
-    /// Switches that hold other routes than they should and cannot be written now. A packet that came to one of them
-    /// could be sent back, and loop.
+    /// Switches that hold outdated routes and cannot be written now. A packet sent through such a switch could be
+    /// sent back and loop.
     pub avoided: BTreeSet<SwitchIx>,
 }
 
-/// The routes for a condition of the fabric, and what every switch should hold.
+/// The routes for a condition of the fabric, and the desired state of every switch.
 #[derive(Clone, Debug)]
 pub struct FabricIntent {
-    /// The condition.
     pub condition: FabricCondition,
-    /// The routes for it.
     pub routes: Arc<Routes>,
-    /// By the switches' names.
+    /// Desired states by switch name.
     pub goals: Arc<BTreeMap<String, DesiredState>>,
 }
 
 impl FabricIntent {
-    /// Returns the aim while all links are up.
+    /// Returns the intent while all links are up.
     ///
     /// # Errors
     ///
-    /// As [`goals`].
+    /// See [`desired_states`](crate::plan::desired_states).
     pub fn initial(fabric: &FabricPlan, p4info: &Index) -> Result<FabricIntent, PlanError> {
         FabricIntent::of(fabric, p4info, FabricCondition::default(), fabric.routes.clone())
     }
 
-    /// Returns the aim for another condition. Its routes are computed from the present ones, so that the
-    /// number of trees stays.
+    /// Returns the intent for another condition. Routes are recomputed from the present ones, so that the number of
+    /// trees does not change.
     ///
     /// # Errors
     ///
-    /// In words: there are no routes for the condition, or the program cannot hold them.
+    /// Fails with a message if there are no routes for the condition, or the program cannot hold them.
     pub fn for_condition(
         &self,
         fabric: &FabricPlan,

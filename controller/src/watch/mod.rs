@@ -1,12 +1,12 @@
-//! Keeps a fabric as planned, without a socket or a clock. `weir_client::watch` drives it, and so do the simulations of
-//! the control plane in `lab/sim/tests/it/control_plane/`.
+//! Keeps the tables of a fabric's switches as planned and reroutes around failed links, without I/O or a clock.
+//! `weir_client::watch` drives it with sockets, and `lab/sim/tests/it/control_plane/` in virtual time.
 //!
-//! [`Watcher`] is told what happens and what time it is, and says what to do: which links to probe, when to bring which
-//! switches in line, and when to give that up. [`LinkMonitor`] says which links are up, [`FabricIntent`] what the tables should
-//! hold then.
+//! [`Watcher`] receives events with the current time and returns actions: which links to probe, when to update which
+//! switches, and when to abandon an update. [`LinkMonitor`] decides which links are up, [`FabricIntent`] what the
+//! tables should hold then.
 //!
-//! A probe leaves the controller as a packet-out by one port of a switch; the switch at the other end hands it back as a
-//! packet-in (`p4src/controls/packet_io.p4`). So every direction of every link between switches is tried, data
+//! The controller sends a probe as a packet-out through a port of one switch, and the switch at the other end returns
+//! it as a packet-in (`p4src/controls/packet_io.p4`). This tests each direction of every link between switches, data
 //! plane to data plane, several times a second.
 
 mod control_channel;

@@ -8,30 +8,29 @@ use weir_units::Time;
 #[cfg(test)]
 mod tests;
 
-/// Rounds from one question for the ports of links that no probe ever passed to the next.
+/// Interval, in probe rounds, at which port states are requested for links on which no probe has ever arrived.
 const UNSEEN_QUERY_ROUNDS: u64 = 20;
 
-/// Configuration of probes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct MonitorConfig {
-    /// Time from one probe of a link to the next.
+    /// Interval between probes of a link.
     pub interval: Time,
-    /// A link is down after this number of lost probes in a row.
+    /// Number of consecutive lost probes after which a link is down.
     pub loss_threshold: u32,
-    /// A link is up again after this number of intervals in a row with a probe.
+    /// Number of consecutive intervals with a probe after which a link is up again.
     pub recovery_threshold: u32,
 }
 
 impl MonitorConfig {
-    /// Returns the time within which a switch has to answer a request. Only then does a probe that it did not
-    /// return count as lost.
+    /// Returns the time within which a switch must reply to an echo request. A later reply does not prove that a
+    /// missing probe was lost.
     pub fn reply_timeout(&self) -> Time {
         self.interval * u64::from(self.loss_threshold)
     }
 }
 
 impl Default for MonitorConfig {
-    /// A cut is found within 400 ms.
+    /// With these values a cut link is detected within 400 ms.
     fn default() -> Self {
         MonitorConfig { interval: Time::from_ms(100), loss_threshold: 3, recovery_threshold: 3 }
     }
@@ -40,61 +39,61 @@ impl Default for MonitorConfig {
 /// Classification of a packet-in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PacketInKind {
-    /// A probe that arrived where it should.
+    /// A probe that arrived at the end of its link.
     Probe,
-    /// A probe of this run that came by a port where its link does not end, or that was never sent: two cables are
-    /// swapped, or recorded packets are played back.
+    /// A probe of this run that arrived at another port than the end of its link, or that was never sent: two cables
+    /// are swapped, or recorded packets are replayed.
     WrongPort,
-    /// A probe of another controller, or of an earlier run.
+    /// A probe of another controller or of an earlier run.
     Foreign,
-    /// Something else.
     NotAProbe,
 }
 
-/// Messages to send at the start of an interval.
+/// Messages to send at the start of an interval, probes first.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ProbeRound {
-    /// Probes, each with the switch and the port it leaves by.
+    /// Probes, each with the switch and the egress port.
     pub probes: Vec<(SwitchIx, u16, LinkProbe)>,
-    /// Switches to which a request is sent after their probes, such as a small `Read`. Pass the number to
-    /// [`LinkMonitor::answered`] when the switch answers.
+    /// Switches to which a request, such as a small `Read`, is sent after their probes, with the round number. Pass the
+    /// number to [`LinkMonitor::answered`] when the switch replies.
     pub echoes: Vec<(SwitchIx, u64)>,
 }
 
-/// Decides which links between switches are up. Reads no clock and opens no socket.
+/// Detects failed links between switches. Sans-I/O: reads no clock and opens no socket.
 ///
-/// Call [`tick`](Self::tick) at [`next_tick`](Self::next_tick) and send what it returns. Report what arrives in the
-/// order in which each switch sent it: packet-ins to [`received`](Self::received), answers to
+/// Call [`tick`](Self::tick) at [`next_tick`](Self::next_tick) and send the messages that it returns. Report the
+/// messages of each switch in the order in which it sent them: packet-ins to [`received`](Self::received), replies to
 /// [`answered`](Self::answered). Time must not go backwards.
 ///
-/// Silence of the control plane says nothing about a link. A probe counts as lost only if
+/// An unresponsive control plane does not imply a failed link. A probe counts as lost only if
 ///
-/// 1. the switch at the sending end answered a request that followed the probe, so it took the probe;
-/// 2. the switch at the receiving end answered a request that was sent after that, so whatever it had received by then
-///    has been returned;
-/// 3. and the probe was not among it.
+/// 1. the switch at the sending end replied to a request that followed the probe, so it has accepted the probe;
+/// 2. the switch at the receiving end replied to a request that was sent after that, so it has returned every probe
+///    that it had received by then; and
+/// 3. this probe was not among them.
 ///
-/// [`MonitorConfig::loss_threshold`] such probes in a row in either direction take a link down. The count starts again when a
-/// control connection was replaced, an answer took longer than [`MonitorConfig::reply_timeout`], a packet-out was refused,
-/// or `tick` was called late. If every link of a switch falls silent at once, port states decide
-/// ([`take_port_queries`](Self::questions)): if all its ports and those at the other ends are up, the fault is in the switches'
-/// packet I/O and the links stay up.
+/// [`MonitorConfig::loss_threshold`] consecutive lost probes in either direction take a link down. The count restarts
+/// when a control connection is replaced, a reply takes longer than [`MonitorConfig::reply_timeout`], a packet-out is
+/// rejected, or `tick` is called late. If every link of a switch goes silent at once, port states decide
+/// ([`take_port_queries`](Self::take_port_queries)): if all its ports and those at the other ends are up, the fault
+/// is in the packet I/O of the switches, and the links stay up.
 ///
-/// A switch that cannot be reached keeps its links, unless a neighbour reports its port as down, or
-/// [`MonitorConfig::loss_threshold`] connections in a row were refused ([`ControlLoss::ConnectionRefused`]): then its process has died.
+/// The links of an unreachable switch stay up, unless a neighbour reports its port as down, or
+/// [`MonitorConfig::loss_threshold`] consecutive connections were refused ([`ControlLoss::ConnectionRefused`]), which
+/// means that the switch's process has died.
 ///
-/// A direction in which no probe ever arrived counts only if its two switches have shown on other links that they send
-/// and return probes: a switch without a CPU port does not make a fabric of broken cables. The port states of others are
-/// asked for every 20 rounds: if a port is down, so is its link.
+/// A direction on which no probe has ever arrived counts only if its two switches have sent and returned probes on
+/// other links; otherwise a switch without a CPU port would take all its links down. For the remaining links, port
+/// states are requested every 20 rounds: if a port is down, so is its link.
 pub struct LinkMonitor {
     config: MonitorConfig,
     run: u64,
     /// Number of the current interval, from 1; 0 before the first.
     round: u64,
     next_tick: Time,
-    /// Two for each link between switches, in the order of the links: from `a` to `b`, then back.
+    /// Two per link between switches, in link order: from `a` to `b`, then from `b` to `a`.
     directions: Vec<DirectionState>,
-    /// For each switch, the directions that start or end there.
+    /// For each switch, the indices of the directions that start or end there.
     incident: Vec<Vec<usize>>,
     contacts: Vec<ControlChannel>,
     down: BTreeSet<LinkIx>,
@@ -107,18 +106,19 @@ struct DirectionState {
     forward: bool,
     from: (SwitchIx, u16),
     to: (SwitchIx, u16),
-    /// True if a probe arrived since the last tick.
+    /// A probe has arrived since the last tick.
     probe_seen: bool,
-    /// Round of the latest probe that arrived; 0 if none did.
+    /// Round of the latest probe that arrived; 0 if none has.
     last_seen_round: u64,
-    /// Probes up to this round do not count as lost.
+    /// Loss is counted from this round on.
     loss_base_round: u64,
-    /// Probes up to this round will have arrived when the receiving switch answers the request in flight.
+    /// Probes up to this round were sent before the echo in flight at the receiver. Those that have not arrived when
+    /// the receiver replies are lost.
     confirmed_round: u64,
-    /// Intervals in a row with a probe.
+    /// Number of consecutive intervals with a probe.
     good_streak: u32,
     is_up: bool,
-    /// Lost, together with all other links of a switch: waits for port states.
+    /// All links of a switch went silent at once: the decision waits for port states.
     is_suspect: bool,
 }
 
@@ -132,7 +132,8 @@ impl DirectionState {
 }
 
 impl LinkMonitor {
-    /// Creates a monitor that takes all links to be up. `run` is a random number, `now` the time of the first tick.
+    /// Creates a monitor with all links up. `run` is a random number that identifies this run's probes, `now` the
+    /// time of the first tick.
     pub fn new(topology: &Topology, config: MonitorConfig, run: u64, now: Time) -> LinkMonitor {
         let mut directions = Vec::new();
         let mut incident = vec![Vec::new(); topology.switches.len()];
@@ -176,46 +177,46 @@ impl LinkMonitor {
         }
     }
 
-    /// Returns when to call [`tick`](Self::tick).
+    /// Returns the time of the next call of [`tick`](Self::tick).
     pub fn next_tick(&self) -> Time {
         self.next_tick
     }
 
-    /// Returns the links that are down.
     pub fn down(&self) -> &BTreeSet<LinkIx> {
         &self.down
     }
 
-    /// Returns whether a switch has answered for enough intervals in a row that a dead link to another such switch is
-    /// known.
+    /// Returns whether a switch has replied in time for enough consecutive intervals that a failed link to another such
+    /// switch would have been detected.
     pub fn has_settled(&self, at: SwitchIx) -> bool {
         let contact = &self.contacts[switch_index(at)];
         contact.is_connected()
             && contact.answers() > self.config.loss_threshold.max(self.config.recovery_threshold)
     }
 
-    /// Returns whether a switch is under control and answers in time.
+    /// Returns whether a switch is connected and replies in time.
     pub fn is_answering(&self, at: SwitchIx, now: Time) -> bool {
         self.contacts[switch_index(at)].is_answering(now, self.config.reply_timeout())
     }
 
-    /// Takes the switches whose port states are wanted: report each to [`port_states`](Self::port_states).
+    /// Removes and returns the switches whose port states are needed. Report them to
+    /// [`port_states`](Self::port_states).
     pub fn take_port_queries(&mut self) -> Vec<SwitchIx> {
         take(&mut self.questions)
     }
 
-    /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
+    /// Removes and returns the links that lost all probes but stay up, because the ports at both ends are up.
     pub fn take_kept_links(&mut self) -> BTreeSet<LinkIx> {
         take(&mut self.kept)
     }
 
-    /// Records that a switch has accepted this controller as its primary.
+    /// Called when a switch has accepted this controller as primary.
     pub fn connected(&mut self, at: SwitchIx) {
         self.contacts[switch_index(at)].connect();
         self.forget(at);
     }
 
-    /// Records that a switch is no longer under control, or that another attempt to reach it failed.
+    /// Called when the control channel of a switch is lost, and after each failed attempt to reconnect.
     pub fn disconnected(&mut self, at: SwitchIx, loss: ControlLoss) {
         let is_dead = self.contacts[switch_index(at)].on_loss(loss, self.config.loss_threshold);
         self.forget(at);
@@ -227,7 +228,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Records that a probe was not taken by the switch that should send it.
+    /// Called when a switch rejects the packet-out of a probe.
     pub fn refused(&mut self, at: SwitchIx) {
         for &index in &self.incident[switch_index(at)] {
             let it = &mut self.directions[index];
@@ -237,7 +238,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Ends an interval and starts the next.
+    /// Ends the current interval and starts the next. Returns the messages to send.
     pub fn tick(&mut self, now: Time) -> ProbeRound {
         let is_late = self.round > 0 && now > self.next_tick + self.config.interval;
         self.next_tick = if is_late { now } else { self.next_tick } + self.config.interval;
@@ -249,13 +250,13 @@ impl LinkMonitor {
         }
         self.update_down();
         if is_late {
-            // Switches drop packet-ins for a controller that does not read.
+            // Switches may have dropped packet-ins while the controller did not read them.
             (0..self.contacts.len()).for_each(|index| self.forget(SwitchIx(index as u32)));
         }
         self.round += 1;
         self.ask_neighbours_of_silent_switches(now);
         let (round, patience) = (self.round, self.config.reply_timeout());
-        // A switch that does not answer gets nothing more, so that no old probes wait for it.
+        // An unresponsive switch gets no further probes, so that none queue up in its connection.
         let can_send: Vec<bool> = self.contacts.iter().map(|it| it.is_answering(now, patience)).collect();
         let mut out = ProbeRound::default();
         for (index, contact) in self.contacts.iter_mut().enumerate() {
@@ -264,6 +265,10 @@ impl LinkMonitor {
             }
         }
         for it in &mut self.directions {
+            // Echoes were pushed in switch order, hence sorted by switch. The sender has replied to an echo that
+            // followed the probes of round `accepted`, and the receiver's echo is sent only now. Both channels are
+            // ordered, so a probe that has not arrived when the receiver replies is lost, however slow the control
+            // plane is.
             if out.echoes.binary_search(&(it.to.0, round)).is_ok() {
                 it.confirmed_round = self.contacts[switch_index(it.from.0)].accepted;
             }
@@ -276,19 +281,19 @@ impl LinkMonitor {
         out
     }
 
-    /// Takes a packet-in: the switch that returned it, the port it had come by, and the frame.
+    /// Handles a packet-in: the switch that sent it, the ingress port of the probe, and the frame.
     pub fn received(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
         let Some(probe) = LinkProbe::parse(frame) else { return PacketInKind::NotAProbe };
         if probe.run != self.run {
             return PacketInKind::Foreign;
         }
-        // Directions are in the order of their links.
+        // Sorted by link, forward before backward; negating `forward` gives this order, as false < true.
         let key = (LinkIx(probe.link), !probe.forward);
         let Ok(index) = self.directions.binary_search_by_key(&key, |it| (it.link, !it.forward)) else {
             return PacketInKind::WrongPort;
         };
         let it = &mut self.directions[index];
-        // The frame has the lower half of the round.
+        // The frame contains the low 32 bits of the round, so the difference wraps.
         let age = (self.round as u32).wrapping_sub(probe.sequence);
         let round = self.round.checked_sub(age.into()).filter(|&round| round > 0);
         let Some(round) = round.filter(|_| it.to == (at, port)) else { return PacketInKind::WrongPort };
@@ -301,11 +306,11 @@ impl LinkMonitor {
         PacketInKind::Probe
     }
 
-    /// Takes a switch's answer to a request of [`ProbeRound::echoes`].
+    /// Handles a switch's reply to a request of [`ProbeRound::echoes`].
     pub fn answered(&mut self, at: SwitchIx, round: u64, now: Time) {
         match self.contacts[switch_index(at)].answer(round, now, self.config.reply_timeout()) {
             None => return,
-            // Meanwhile it may have dropped packet-ins.
+            // A switch this slow may have dropped packet-ins.
             Some(false) => return self.forget(at),
             Some(true) => {}
         }
@@ -338,8 +343,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Takes the port states of a switch that was asked for them: each port and whether it is up. `None` if the switch
-    /// has not told.
+    /// Handles the port states of a switch, `(port, is_up)`. `None` if they could not be read.
     pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
         self.contacts[switch_index(at)].take_ports(ports);
         for index in self.incident[switch_index(at)].clone() {
@@ -355,7 +359,7 @@ impl LinkMonitor {
         self.update_down();
     }
 
-    /// Judges a direction by the port states of a switch that has just told them. `None` if they change nothing.
+    /// Decides whether a direction is down after new port states of switch `at`. Returns `None` if they change nothing.
     fn is_down(&self, index: usize, at: SwitchIx) -> Option<bool> {
         let it = &self.directions[index];
         let ends = [it.from, it.to];
@@ -367,7 +371,8 @@ impl LinkMonitor {
         if !it.is_suspect || ends.iter().any(|end| self.contacts[switch_index(end.0)].waits_for_ports()) {
             return None;
         }
-        // A port of the switch that is down explains the silence: BMv2 then forwards on none.
+        // Check all ports: BMv2 stops forwarding on every port while one interface is down, which would explain the
+        // silence.
         let are_up = |switch: SwitchIx| {
             let ends = self.incident[switch_index(switch)].iter().map(|&other| &self.directions[other]);
             ends.flat_map(|it| [it.from, it.to]).all(|end| end.0 != switch || state(end) == Some(true))
@@ -380,14 +385,14 @@ impl LinkMonitor {
         Some(!is_kept)
     }
 
-    /// Returns whether all links of a switch fell silent no later than a lost direction did.
+    /// Returns whether all links of a switch went silent no later than the lost direction.
     fn lost_all_links(&self, at: SwitchIx, lost: &DirectionState) -> bool {
         self.incident[switch_index(at)]
             .iter()
             .all(|&other| self.directions[other].last_seen_round <= lost.loss_base_round + 1)
     }
 
-    /// Takes a direction for lost, unless its switches have lost all others too: then their ports are asked first.
+    /// Takes a direction down. If all links of one of its switches are lost, port states are requested first.
     fn lose(&mut self, index: usize) {
         let it = &self.directions[index];
         let ends = [it.from.0, it.to.0];
@@ -406,7 +411,7 @@ impl LinkMonitor {
         }
     }
 
-    /// Only the neighbours of a switch that does not answer can tell whether its cables are still connected.
+    /// Requests port states of the neighbours of silent switches: only they can report whether the links are connected.
     fn ask_neighbours_of_silent_switches(&mut self, now: Time) {
         let patience = self.config.reply_timeout();
         if !self.round.is_multiple_of(self.config.loss_threshold.into()) {
@@ -422,7 +427,7 @@ impl LinkMonitor {
         neighbours.into_iter().for_each(|at| self.ask_ports(at));
     }
 
-    /// Starts counting again for all links of a switch.
+    /// Restarts the loss count of all links of a switch.
     fn forget(&mut self, at: SwitchIx) {
         self.contacts[switch_index(at)].reset_counters();
         for &index in &self.incident[switch_index(at)] {

@@ -1,31 +1,29 @@
 /// IEEE Std 802 local experimental ethertype 1 (`ETHERTYPE_PROBE` in `p4src/include/constants.p4`).
 pub const ETHERTYPE: u16 = 0x88b5;
 
-/// Destination of probes: nobody has this address, and switches forward probes to their controller only.
+/// Destination MAC of probes. No device has this address; switches forward probes only to their controller.
 const DST: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x01];
 const SRC: [u8; 6] = [0x02, 0x57, 0x45, 0x49, 0x52, 0x00];
-/// First bytes of our payload.
+/// First bytes of the payload.
 const MAGIC: [u8; 4] = *b"WEIR";
 const VERSION: u8 = 1;
-/// The least Ethernet frame, without FCS.
+/// Minimum size of an Ethernet frame, without FCS.
 const FRAME_LEN: usize = 60;
 const HEADER_LEN: usize = 14;
 
 /// A probe of one direction of a link.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkProbe {
-    /// Random number of the controller's run, so that probes of another one are not taken for ours.
+    /// Random number that distinguishes the probes of this run from those of other controllers and runs.
     pub run: u64,
-    /// Position of the link in the topology.
+    /// Index of the link in the topology.
     pub link: u32,
-    /// From `a` to `b`, or back.
+    /// True from end `a` to end `b` of the link.
     pub forward: bool,
-    /// Counts up.
     pub sequence: u32,
 }
 
 impl LinkProbe {
-    /// Returns the Ethernet frame.
     pub fn frame(&self) -> Vec<u8> {
         let mut frame = Vec::with_capacity(FRAME_LEN);
         frame.extend(DST);
@@ -41,7 +39,7 @@ impl LinkProbe {
         frame
     }
 
-    /// From a frame; `None` if it is anything else.
+    /// Parses an Ethernet frame. Returns `None` if it is not a probe.
     pub fn parse(frame: &[u8]) -> Option<LinkProbe> {
         let (header, payload) = frame.split_at_checked(HEADER_LEN)?;
         if header[HEADER_LEN - 2..] != ETHERTYPE.to_be_bytes() {

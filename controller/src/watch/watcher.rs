@@ -8,84 +8,73 @@ use std::collections::BTreeSet;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// Longest time that a rollout waits for switches whose content is not known: at the start, and after another
-/// controller has led.
+/// Maximum time that a rollout waits for switches whose tables are unknown: at the start, and after another controller
+/// was primary.
 const SETTLE_TIMEOUT: Time = Time::from_secs(3);
-/// Delay after which a switch that refused something, or did not answer, is tried again.
+/// Delay before a switch that rejected an update or did not reply is tried again.
 const RETRY_DELAY: Time = Time::from_secs(1);
 
-/// The entities that a switch holds.
+/// Entities read from a switch.
 pub type ActualState = Arc<Vec<Entity>>;
 
-/// The reason of a rollout.
-///
-/// Ordered by importance, the most important first.
+/// The reason for a rollout, in descending order of importance.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub enum RolloutReason {
-    /// The first one.
     Start,
-    /// Links failed or returned.
     Links,
-    /// A switch came back.
+    /// A switch has reconnected.
     Returned,
-    /// Somebody else changed tables, or a write had failed.
+    /// Another controller changed tables, or a write has failed.
     Drift,
 }
 
-/// A task for the driver: compute the aim, read switches whose content is not known, compare, and write the
-/// differences rank by rank. Report its end to [`Watcher::end`].
+/// Work for the driver: compute the intent for `condition`, read the switches whose tables are unknown, compute the
+/// differences, and write them rank by rank. Report the result to [`Watcher::end`].
 #[derive(Clone, Debug)]
 pub struct Rollout {
-    /// The aim so far.
+    /// The current intent.
     pub aim: FabricIntent,
-    /// The condition that the new routes take into account.
+    /// The condition for which new routes are computed.
     pub condition: FabricCondition,
-    /// Links whose state changes by this, and whether they are up now.
+    /// Links whose state changes, and whether they are up now.
     pub changed: Vec<(LinkIx, bool)>,
-    /// The switches that take part, and what they hold, if that is known.
+    /// Switches to update, with their entities; `None`: unknown, must be read.
     pub members: Vec<(SwitchIx, Option<ActualState>)>,
 }
 
-/// The result of a rollout for a switch that took part.
+/// The result of a rollout for one switch.
 #[derive(Clone, Debug)]
 pub enum SwitchOutcome {
-    /// The switch holds the entities that it should hold, which these are.
+    /// The switch holds its desired state, which is these entities.
     InSync(ActualState),
-    /// The rollout stopped before all updates of this switch were sent, since another switch failed.
+    /// Not all updates of this switch were sent, because another switch failed.
     Stopped,
-    /// The tables of the switch could not be read.
     ReadFailed,
-    /// The switch rejected an update, or did not answer.
+    /// The switch rejected an update or did not reply.
     WriteFailed,
 }
 
-/// A rollout that has ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RolloutSummary {
-    /// The reason of the rollout.
     pub reason: RolloutReason,
-    /// Time of its start.
     pub began: Time,
-    /// Number of links that were down.
     pub down: usize,
 }
 
-/// A switch as the watcher sees it.
 struct SwitchState {
     is_primary: bool,
-    /// Another controller may have written it since we did.
+    /// Another controller was primary since the last complete read; its tables are unknown.
     may_be_foreign: bool,
     held: Option<ActualState>,
-    /// It holds the routes of the present aim, as far as we have written them.
+    /// Holds the routes of the current intent.
     is_current: bool,
-    /// The last attempt to read or write it failed; the next one is made then.
+    /// The last read or write failed; retry at this time.
     failed_until: Option<Time>,
-    /// Its tables are left alone until its links are known, at the latest until then.
+    /// Do not write the switch before this time, or before the state of its links is known, whichever comes first.
     waits_until: Option<Time>,
 }
 
 impl SwitchState {
-    /// Returns a switch about which nothing is known.
     fn new() -> SwitchState {
         SwitchState {
             is_primary: false,
@@ -105,25 +94,25 @@ struct PendingRollout {
     members: Vec<SwitchIx>,
 }
 
-/// Decides when a fabric's switches are brought in line, and which of them.
+/// Decides when the switches of a fabric are updated, and which of them. Sans-I/O.
 pub struct Watcher {
     fabric: Arc<FabricPlan>,
     switches: Vec<SwitchState>,
     monitor: LinkMonitor,
     is_probing: bool,
     aim: FabricIntent,
-    /// Reason of the next rollout; `None`: nothing is to do.
+    /// Reason for the next rollout; `None` if none is due.
     pending: Option<RolloutReason>,
     rollout: Option<PendingRollout>,
-    /// Until when switches that others may have written are waited for.
+    /// Until this time, rollouts wait for switches that another controller may have written.
     waits_until: Time,
     has_started: bool,
     retry_at: Option<Time>,
 }
 
 impl Watcher {
-    /// Starts at `now`, with no switch under control. `aim` is that of all links. Without `monitor` all links are taken
-    /// to be up; `run` is a random number that tells its probes from those of others.
+    /// Creates a watcher at `now` with no switch connected. `aim` is the intent while all links are up. If `monitor` is
+    /// `None`, links are not probed and count as up. `run` is a random number that identifies this run's probes.
     pub fn new(
         fabric: Arc<FabricPlan>,
         aim: FabricIntent,
@@ -149,12 +138,13 @@ impl Watcher {
         &mut self.switches[at.0 as usize]
     }
 
-    /// Takes a switch that accepted this controller, runs the program and holds this. `pushed` says whether it lacked
-    /// the program.
+    /// Called when a switch has accepted this controller as primary and runs the program. `held` are its entities,
+    /// `pushed` is true if the program had to be loaded.
     pub fn on_ready(&mut self, at: SwitchIx, pushed: bool, held: Vec<Entity>, now: Time) {
         self.monitor.connected(at);
-        // A switch that holds entries forwards. It is written when the links are known again: they may have changed
-        // while another controller led.
+        // A switch with entries forwards packets, so there is time: update it when the state of its links is known,
+        // since links may have changed while another controller was primary. A switch without entries is updated at
+        // once.
         let is_urgent = (pushed && self.has_started) || !self.is_probing;
         let waits_until = (!is_urgent).then(|| now + SETTLE_TIMEOUT);
         if self.at(at).may_be_foreign && now >= self.waits_until {
@@ -168,7 +158,7 @@ impl Watcher {
         }
     }
 
-    /// Records that a switch is no longer under control, or that another attempt to reach it failed.
+    /// Called when the control channel of a switch is lost, and after each failed attempt to reconnect.
     pub fn on_lost(&mut self, at: SwitchIx, loss: ControlLoss) {
         self.monitor.disconnected(at, loss);
         let it = self.at(at);
@@ -178,50 +168,51 @@ impl Watcher {
         }
     }
 
-    /// Takes a packet-in of a switch: the port it had come by, and the frame.
+    /// Handles a packet-in: the ingress port of the probe, and the frame.
     pub fn on_packet_in(&mut self, at: SwitchIx, port: u16, frame: &[u8]) -> PacketInKind {
         self.monitor.received(at, port, frame)
     }
 
-    /// Records that a probe was not taken by the switch that should send it.
+    /// Called when a switch rejects the packet-out of a probe.
     pub fn refused(&mut self, at: SwitchIx) {
         self.monitor.refused(at);
     }
 
-    /// Takes a switch's answer to a request of [`ProbeRound::echoes`].
+    /// Handles a switch's reply to a request of [`ProbeRound::echoes`].
     pub fn on_echo(&mut self, at: SwitchIx, round: u64, now: Time) {
         self.monitor.answered(at, round, now);
         self.settle(now);
     }
 
-    /// Takes the port states of a switch of [`questions`](Self::questions); `None` if it has not told.
+    /// Handles the port states of a switch returned by [`questions`](Self::questions); `None` if they could not be
+    /// read.
     pub fn port_states(&mut self, at: SwitchIx, ports: Option<Vec<(u16, bool)>>) {
         self.monitor.port_states(at, ports);
     }
 
-    /// Takes the switches whose port states are wanted.
+    /// Removes and returns the switches whose port states are needed.
     pub fn questions(&mut self) -> Vec<SwitchIx> {
         self.monitor.take_port_queries()
     }
 
-    /// Takes the links that lost all probes and stay up, since the ports at both ends are up.
+    /// Removes and returns the links that lost all probes but stay up, because the ports at both ends are up.
     pub fn kept(&mut self) -> BTreeSet<LinkIx> {
         self.monitor.take_kept_links()
     }
 
-    /// Returns when to call [`tick`](Self::tick); `None` if links are not probed.
+    /// Returns the time of the next call of [`tick`](Self::tick); `None` if links are not probed.
     pub fn next_tick(&self) -> Option<Time> {
         self.is_probing.then(|| self.monitor.next_tick())
     }
 
-    /// Ends an interval between probes; returns what to send.
+    /// Ends a probe interval. Returns the messages to send.
     pub fn tick(&mut self, now: Time) -> ProbeRound {
         let round = self.monitor.tick(now);
         self.settle(now);
         round
     }
 
-    /// Lets all tables be read and compared, unless a rollout is in progress.
+    /// Schedules a read and comparison of all tables, unless a rollout is in progress.
     pub fn check(&mut self) {
         if self.has_started && self.rollout.is_none() {
             self.switches.iter_mut().for_each(|it| it.held = None);
@@ -229,8 +220,8 @@ impl Watcher {
         }
     }
 
-    /// Gives up the present rollout if it waits for a switch that does not answer while links have changed, since the
-    /// others cannot wait. Returns whether it did so. The entities that the rollout has written are compared again.
+    /// Abandons the rollout in progress if one of its switches does not reply and links have changed since, so that
+    /// the other switches need not wait. Returns whether it did so. The tables of its switches are read again.
     pub fn abandon(&mut self, now: Time) -> bool {
         let is_silent = |at: &SwitchIx| !self.monitor.is_answering(*at, now);
         let is_stuck = |it: &mut PendingRollout| {
@@ -245,7 +236,7 @@ impl Watcher {
         true
     }
 
-    /// Begins a rollout if one is due and possible, and none is in progress.
+    /// Starts a rollout if one is due and none is in progress.
     pub fn begin(&mut self, now: Time) -> Option<Rollout> {
         if self.rollout.is_some() || !self.is_ready(now) {
             return None;
@@ -274,7 +265,7 @@ impl Watcher {
         Some(Rollout { aim: self.aim.clone(), condition, changed, members })
     }
 
-    /// Ends the rollout in progress. `aim` is the new one, `None` if there are no routes.
+    /// Ends the rollout in progress. `aim` is the new intent; `None` if there are no routes.
     pub fn end(
         &mut self,
         aim: Option<FabricIntent>,
@@ -283,12 +274,13 @@ impl Watcher {
     ) -> Option<RolloutSummary> {
         let rollout = self.rollout.take()?;
         if rollout.condition != self.aim.condition {
-            // Switches that did not take part hold the routes of another aim.
+            // Switches outside the rollout hold the routes of the previous intent.
             self.switches.iter_mut().for_each(|it| it.is_current = false);
         }
         match aim {
             Some(aim) => self.aim = aim,
-            // This is dealt with until something else changes.
+            // There are no routes for this condition. Store it as handled; otherwise every tick would start the same
+            // rollout.
             None => self.aim.condition = rollout.condition,
         }
         for (at, report) in reports {
@@ -297,7 +289,7 @@ impl Watcher {
                     self.retry_at = Some(now + RETRY_DELAY)
                 }
                 SwitchOutcome::Stopped => self.pend(rollout.reason),
-                // It can be used again.
+                // The switch holds current routes again and need not be avoided.
                 SwitchOutcome::InSync(_) if self.aim.condition.avoided.contains(&at) => {
                     self.pend(RolloutReason::Returned)
                 }
@@ -324,7 +316,7 @@ impl Watcher {
         })
     }
 
-    /// Lets switches take part in rollouts whose links are known.
+    /// Admits switches to rollouts once the state of their links is known or their waiting time is over.
     fn settle(&mut self, now: Time) {
         let mut has_settled = false;
         for (at, it) in self.fabric.topology.switch_ixs().zip(&mut self.switches) {
@@ -340,22 +332,22 @@ impl Watcher {
         }
     }
 
-    /// The most important reason stays.
+    /// Schedules a rollout; the most important reason is kept.
     fn pend(&mut self, reason: RolloutReason) {
         self.pending = Some(self.pending.map_or(reason, |pending| pending.min(reason)));
     }
 
-    /// Returns whether all switches whose content is not known can take part in a rollout, or have had the
-    /// time.
+    /// Returns whether every switch whose tables are unknown can take part in a rollout, or the time to wait for them
+    /// is over.
     fn is_ready(&self, now: Time) -> bool {
         let is_ready = |it: &SwitchState| !it.may_be_foreign || (it.is_primary && it.waits_until.is_none());
         now >= self.waits_until || self.switches.iter().all(is_ready)
     }
 
-    /// Returns the condition that routes have to take into account if these switches are written.
+    /// Returns the condition for which routes are computed if these switches are written.
     fn condition(&self, members: &[(SwitchIx, Option<ActualState>)]) -> FabricCondition {
         let members: BTreeSet<SwitchIx> = members.iter().map(|it| it.0).collect();
-        // A switch that failed may fail again.
+        // A switch that failed before may fail again and keep its routes.
         let may_stay =
             |(at, it): &(SwitchIx, &SwitchState)| !members.contains(at) || it.failed_until.is_some();
         let known = self.fabric.topology.switch_ixs().zip(&self.switches);
@@ -365,11 +357,12 @@ impl Watcher {
         if condition == self.aim.condition {
             return condition;
         }
-        // The others will hold other routes than all these.
+        // The routes will change, so every switch that is not certain to be written keeps outdated routes and must be
+        // avoided, even if its routes are current now.
         FabricCondition { avoided: left.into_iter().map(|(at, _)| at).collect(), ..condition }
     }
 
-    /// Returns switches that are under control, whose links are known, and that answer.
+    /// Returns the connected switches that reply and whose links are known, with their entities.
     fn members(&mut self, now: Time) -> Vec<(SwitchIx, Option<ActualState>)> {
         let mut members = Vec::new();
         for (at, it) in self.fabric.topology.switch_ixs().zip(&self.switches) {
@@ -378,7 +371,7 @@ impl Watcher {
                 continue;
             }
             if self.is_probing && !self.monitor.is_answering(at, now) {
-                // The others do not wait for it.
+                // Rollouts do not wait for this switch; try again later.
                 self.retry_at = Some(now + RETRY_DELAY);
                 continue;
             }

@@ -11,7 +11,7 @@ use weir_controller::hash::PathHash;
 use weir_controller::path::PathError;
 use weir_controller::plan::{Bmv2, decode, desired_states};
 use weir_controller::reconcile::{
-    BASE, DesiredState, Difference, Identity, Ranked, Step, canonical, diff, identity, updates,
+    BASE, DesiredState, Diff, Identity, RankedUpdates, Step, canonical, diff, identity, updates,
 };
 use weir_controller::routes::{NextHop, Routes, RoutingMethod, reroute, routes};
 use weir_controller::runtime_json::RuntimeJson;
@@ -98,8 +98,8 @@ impl Fabric {
     ) -> usize {
         let differences = self.differences(&self.goals(routes));
         let names: Vec<String> = differences.keys().cloned().collect();
-        let of = |(name, steps)| (name, Difference { steps, unchanged: 0 });
-        let mut ranked = Ranked::new(differences.into_iter().map(of));
+        let of = |(name, steps)| (name, Diff { steps, unchanged: 0 });
+        let mut ranked = RankedUpdates::new(differences.into_iter().map(of));
         let mut written = 0;
         while let Some(mut due) = ranked.next_rank() {
             for turn in 0..names.len() {
@@ -109,8 +109,8 @@ impl Fabric {
                         match fault.updates.checked_sub(1) {
                             Some(more) => fault.updates = more,
                             None => {
-                                ranked.give_up(name);
-                                ranked.stop();
+                                ranked.abandon(name);
+                                ranked.take_unfinished();
                                 if fault.ends_batch { break } else { continue }
                             }
                         }

@@ -3,31 +3,30 @@ use rustix::time::{ClockId, Timespec, clock_gettime};
 use std::str::FromStr;
 use weir_units::Time;
 
-/// The host's time: picoseconds of CLOCK_MONOTONIC since the agent was made.
+/// The host's clock: CLOCK_MONOTONIC since the agent was created.
 #[derive(Clone, Copy, Debug)]
 pub struct Clock {
     origin_ns: u64,
 }
 
 impl Clock {
-    /// Returns a clock that stands at zero now.
+    /// Returns a clock whose present time is zero.
     pub fn start() -> Clock {
         Clock { origin_ns: read(ClockId::Monotonic) }
     }
-    /// Returns the time.
     pub fn now(&self) -> Time {
         Time::from_ns(read(ClockId::Monotonic).saturating_sub(self.origin_ns))
     }
-    /// CLOCK_MONOTONIC at `time`, in ns: the same on all hosts of one machine.
+    /// Returns CLOCK_MONOTONIC at `time`, in ns. All agents of one machine share that clock.
     pub fn monotonic_ns(&self, time: Time) -> u64 {
         self.origin_ns.saturating_add(time.as_ns())
     }
-    /// Unix time at `time`, in ns.
+    /// Returns the Unix time at `time`, in ns.
     pub fn wall_ns(&self, time: Time) -> u64 {
         (read(ClockId::Realtime) + time.as_ns()).saturating_sub(self.now().as_ns())
     }
 
-    /// Returns the time at which the run starts on this clock.
+    /// Converts the start of a run to this clock.
     pub(super) fn resolve(&self, start: StartAt) -> Result<Time, AgentError> {
         let (now, target) = match start {
             StartAt::Now => return Ok(self.now()),
@@ -47,25 +46,24 @@ fn read(clock: ClockId) -> u64 {
     (tv_sec as u64).saturating_mul(1_000_000_000).saturating_add(tv_nsec as u64)
 }
 
-/// The start of a run, from which its flows' times count.
+/// The start of a run; the times of its flows are relative to it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum StartAt {
     /// As soon as the agent is ready.
     #[default]
     Now,
-    /// After a time.
     In(Time),
-    /// At this CLOCK_MONOTONIC, in ns; hosts of one machine share it.
+    /// CLOCK_MONOTONIC in ns, which all agents of one machine share.
     Monotonic(u64),
-    /// At this Unix time, in ns.
+    /// Unix time in ns.
     Wall(u64),
 }
 
-/// A start time that cannot be read.
+/// A start time that does not parse.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error(
-    "\"{text}\" is no start time, write now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time), with \
-     up to nine decimals"
+    "invalid start time \"{text}\", expected now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time), \
+     with up to nine decimals"
 )]
 pub struct StartAtError {
     text: String,
@@ -92,7 +90,7 @@ impl FromStr for StartAt {
     }
 }
 
-/// Decimal seconds as whole nanoseconds: Unix time does not fit a float that finely.
+/// Converts decimal seconds to nanoseconds, in integers because an `f64` cannot hold a Unix time to the nanosecond.
 fn seconds_to_ns(text: &str) -> Option<u64> {
     let (whole, fraction) = text.split_once('.').unwrap_or((text, ""));
     let digits = |s: &str| s.bytes().all(|b| b.is_ascii_digit());

@@ -1,17 +1,18 @@
-//! The host's and the loop's counters as they stand in the results.
+//! Converts the counters of the host and of the loop to the form of the results.
 
 use super::results::LatenessResult;
 use super::sleeper::Lateness;
 use std::collections::BTreeMap;
 use weir_host::HostStats;
 
-/// Returns frames the host took, of those that carry something for the recorder, and payload in order.
+/// Returns the number of DATA, ACK and NACK frames that the host accepted, and the bytes in `payload_received`. The
+/// recorder compares two values to see whether a frame was accepted.
 pub(super) fn received_totals(stats: &HostStats) -> (u64, u64) {
     let data = stats.data_received + stats.out_of_order + stats.duplicates;
     (data + stats.acks_received + stats.nacks_received, stats.payload_received)
 }
 
-/// Returns all counters by name.
+/// Returns all counters by name, except the drops.
 pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     let HostStats { drops: _, telemetry, .. } = stats;
     BTreeMap::from([
@@ -46,7 +47,6 @@ pub(super) fn transport(stats: &HostStats) -> BTreeMap<&'static str, u64> {
     ])
 }
 
-/// Returns the lateness of the loop.
 pub(super) fn lateness(seen: &Lateness) -> LatenessResult {
     let [within_1us, within_10us, within_60us, within_200us, within_1ms, later] = seen.within;
     LatenessResult {

@@ -1,4 +1,4 @@
-//! Classic BPF programs for sockets, written out: the kernel runs them before it queues a packet.
+//! Classic BPF programs for sockets. The kernel runs them before it queues a packet.
 
 use socket2::SockFilter;
 use weir_host::wire::{ETHERNET_LEN, ETHERTYPE_IPV4, PROTOCOL_UDP, WEIR_PORT};
@@ -7,32 +7,32 @@ use weir_host::wire::{ETHERNET_LEN, ETHERTYPE_IPV4, PROTOCOL_UDP, WEIR_PORT};
 const LOAD_WORD: u16 = 0x20;
 const LOAD_HALF: u16 = 0x28;
 const LOAD_BYTE: u16 = 0x30;
-/// Load a half at X plus a constant.
+/// Load 16 bits at offset X plus a constant.
 const LOAD_HALF_AT_X: u16 = 0x48;
-/// X = 4 * (low nibble of a byte): the length of an IPv4 header.
+/// X = 4 * (low nibble of a byte), the length of an IPv4 header.
 const LOAD_X_IP_HEADER: u16 = 0xb1;
 const JUMP_EQUAL: u16 = 0x15;
 const JUMP_ANY_BIT: u16 = 0x45;
 const RETURN: u16 = 0x06;
 
-/// Offset of the packet type (linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE).
+/// Ancillary offset of the packet type (linux/filter.h: SKF_AD_OFF + SKF_AD_PKTTYPE).
 const PACKET_TYPE: u32 = (-0x1000_i32 + 4) as u32;
-/// Packet type of what this machine sends itself (linux/if_packet.h).
+/// Packet type of outgoing packets (linux/if_packet.h: PACKET_OUTGOING).
 const OUTGOING: u32 = 4;
 
 const ETHERTYPE_AT: u32 = 12;
 const FRAGMENT_AT: u32 = ETHERNET_LEN as u32 + 6;
 const PROTOCOL_AT: u32 = ETHERNET_LEN as u32 + 9;
 const FRAGMENT_OFFSET_BITS: u32 = 0x1fff;
-/// Keep the whole packet.
+/// Return value that keeps the whole packet.
 const ACCEPT_ALL: u32 = u32::MAX;
 
 const fn stmt(code: u16, k: u32) -> SockFilter {
     SockFilter::new(code, 0, 0, k)
 }
 
-/// Takes what came in as UDP with Weir's port at either end. Everything else stays the kernel's
-/// alone, and so do copies of what another socket sent out by this interface.
+/// Accepts received UDP packets over IPv4 with Weir's port as source or destination. Rejects all else: fragments
+/// other than the first, and copies of packets that this machine sends through the interface.
 pub(super) fn weir_frames() -> [SockFilter; 15] {
     let port = u32::from(WEIR_PORT);
     [
@@ -54,7 +54,6 @@ pub(super) fn weir_frames() -> [SockFilter; 15] {
     ]
 }
 
-/// Takes nothing.
 pub(super) fn reject_all() -> [SockFilter; 1] {
     [stmt(RETURN, 0)]
 }

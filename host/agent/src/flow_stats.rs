@@ -1,13 +1,13 @@
-//! Small counters of one flow: paths, round-trip times, a range.
+//! Statistics of one flow: packets by path, round-trip times, range of the concurrency.
 
 use super::results::{PathResult, RangeResult, RttResult};
 use weir_units::Time;
 
-/// Paths a flow is listed with. A flow has one path, two after a link failed; the bound is for
-/// packets from those who make path ids up.
+/// Maximum number of paths recorded per flow. A flow has one path, or two after a link failure; the bound limits the
+/// memory that packets with forged path ids can take.
 const MAX_PATHS: usize = 16;
 
-/// Numbers of packets by path. At most [`MAX_PATHS`] paths are counted.
+/// Number of packets by path, for the first [`MAX_PATHS`] paths.
 #[derive(Clone, Debug, Default)]
 pub(super) struct PathCounts(Vec<PathResult>);
 
@@ -24,7 +24,7 @@ impl PathCounts {
     }
 }
 
-/// Least, greatest and last of a number.
+/// Minimum, maximum and last of a series of numbers.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct MinMaxLast(Option<RangeResult>);
 
@@ -41,12 +41,12 @@ impl MinMaxLast {
     }
 }
 
-/// Sixteen classes for each doubling: an upper edge is at most 1/16 above what is in the class.
+/// Each doubling is divided into 16 bins, so the upper edge of a bin is at most 1/16 above any value in it.
 const SUB_BIN_BITS: u32 = 4;
-/// Classes up to 2^32 ns, the range of the header's stamp.
+/// Number of bins up to 2^32 ns, the range of the timestamp in the header.
 const BIN_COUNT: usize = (32 - SUB_BIN_BITS as usize + 1) << SUB_BIN_BITS;
 
-/// Round-trip times in a histogram.
+/// Histogram of round-trip times.
 #[derive(Clone, Debug, Default)]
 pub(super) struct RttHistogram {
     count: u64,
@@ -62,7 +62,7 @@ fn bin_of(ns: u32) -> usize {
     ((doublings << SUB_BIN_BITS) + (ns >> doublings)) as usize
 }
 
-/// Returns the largest value in a class.
+/// Returns the largest value of a bin.
 fn bin_upper_edge(class: usize) -> u64 {
     let doublings = (class >> SUB_BIN_BITS).saturating_sub(1);
     let low = (class - (doublings << SUB_BIN_BITS)) as u64;
@@ -87,7 +87,7 @@ impl RttHistogram {
     pub fn last(&self) -> Time {
         Time::from_ns(u64::from(self.last_ns))
     }
-    /// Returns the class up to which `share` of the values lie.
+    /// Returns the upper edge in ns of the bin that contains the quantile `share` (0 to 1), but at most the maximum.
     fn percentile(&self, share: f64) -> u64 {
         let wanted = (self.count as f64 * share).ceil() as u64;
         let mut seen = 0;

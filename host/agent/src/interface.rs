@@ -6,32 +6,28 @@ use std::net::{IpAddr, Ipv4Addr};
 use weir_host::wire::{ETHERNET_LEN, MacAddr};
 use weir_units::Bytes;
 
-/// IPv4 counts a packet's length in 16 bits; the loopback interface takes one byte more.
+/// Maximum of IPv4's 16-bit total length. The loopback interface has an MTU of one byte more.
 const MAX_IPV4_LEN: u32 = 65_535;
 
-/// A network interface of this machine (of the network namespace it was looked up in).
+/// A network interface, in the network namespace in which it was looked up.
 #[derive(Clone, Debug)]
 pub struct Interface {
-    /// Its name.
     pub name: String,
-    /// Its number.
     pub index: u32,
-    /// Its MAC address.
     pub mac: MacAddr,
-    /// The host's address.
     pub addr: Ipv4Addr,
-    /// The largest Ethernet frame it takes, without check sequence.
+    /// Largest Ethernet frame in bytes, without FCS.
     pub max_frame: Bytes,
     pub(super) pnet: NetworkInterface,
     neighbours: BTreeMap<Ipv4Addr, MacAddr>,
 }
 
 impl Interface {
-    /// Looks the interface up. `addr` stands for one of its own addresses if given.
+    /// Looks up an interface by name. `addr` replaces the interface's first IPv4 address if given.
     ///
     /// # Errors
     ///
-    /// There is no interface of this name, it is down, it has no MAC or IPv4 address, or the kernel cannot be asked.
+    /// The interface does not exist, is down, or has no MAC or IPv4 address, or a netlink query fails.
     pub fn find(name: &str, addr: Option<Ipv4Addr>) -> Result<Interface, AgentError> {
         let all = datalink::interfaces();
         let Some(found) = all.iter().find(|i| i.name == name) else {
@@ -46,7 +42,7 @@ impl Interface {
         });
         let Some(addr) = addr.or(own) else { return Err(AgentError::NoAddress { iface }) };
         let netlink = Netlink::open().map_err(AgentError::system("opening netlink"))?;
-        let link = netlink.link(found.index).map_err(AgentError::system(format!("asking for {name}")))?;
+        let link = netlink.link(found.index).map_err(AgentError::system(format!("querying {name}")))?;
         let Some(link) = link.filter(|link| link.up) else { return Err(AgentError::InterfaceDown { iface }) };
         let neighbours =
             netlink.neighbours(found.index).map_err(AgentError::system("reading the neighbour table"))?;
@@ -61,12 +57,12 @@ impl Interface {
         })
     }
 
-    /// Returns the destination of frames to `peer`: the MAC address of the peer, or of the gateway to it.
+    /// Returns the destination MAC address of frames to `peer`: that of the peer, or of the gateway to it.
     ///
     /// # Errors
     ///
-    /// `peer` is this host or no unicast address, the kernel cannot be asked for the route, or the neighbour table
-    /// has no MAC address of the next hop.
+    /// `peer` is this host's own address or not a unicast address, the route query fails, or the neighbour table has no
+    /// MAC address of the next hop.
     pub fn next_hop(&self, peer: Ipv4Addr) -> Result<MacAddr, AgentError> {
         if peer == self.addr {
             return Err(AgentError::OwnAddress { peer });
@@ -79,7 +75,7 @@ impl Interface {
         }
         let gateway = Netlink::open()
             .and_then(|netlink| netlink.gateway(self.index, peer))
-            .map_err(AgentError::system(format!("asking for the route to {peer}")))?;
+            .map_err(AgentError::system(format!("querying the route to {peer}")))?;
         let hop = gateway.unwrap_or(peer);
         self.neighbours.get(&hop).copied().ok_or_else(|| AgentError::NoNeighbour {
             peer,
@@ -88,7 +84,7 @@ impl Interface {
         })
     }
 
-    /// MAC addresses of the hosts on the link, as the kernel knows them.
+    /// Returns the kernel's neighbour table of this interface, as of [`Interface::find`].
     pub fn neighbours(&self) -> &BTreeMap<Ipv4Addr, MacAddr> {
         &self.neighbours
     }

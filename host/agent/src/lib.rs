@@ -1,15 +1,16 @@
-//! The agent: a [`Host`](weir_host::Host) on a raw socket and a clock, beside the kernel's own stack.
+//! The agent: runs a [`Host`](weir_host::Host) on a raw socket and a clock, next to the kernel's own network stack.
 //!
-//! It knows sockets and time, and a thin driver of the same
-//! object that virtual time drives. One thread, one loop (`run`), one network interface:
+//! The agent handles sockets and time, and is a thin driver of the same object that the simulator drives. It has one
+//! thread, one loop (`run`) and one network interface:
 //!
-//! - `interface` and `netlink` find addresses, the MTU and the next hop where the kernel has them;
-//! - `nic` sends and receives frames through pnet, paces them to the NIC's rate, and waits;
-//! - `filter` keeps what is not ours away from us, `shield` keeps the kernel from answering what is;
-//! - `recorder` watches flows for [`results`], [`Status`] is what is seen of them meanwhile;
-//! - [`policy`]: what may be asked of a running agent.
+//! - `interface` and `netlink` read addresses, the MTU and the next hop from the kernel;
+//! - `nic` sends and receives frames through pnet and paces them to the NIC's rate;
+//! - `sleeper` waits for frames and deadlines;
+//! - `filter` selects Weir's packets, `port_guard` keeps the kernel from answering them;
+//! - `recorder` collects the [`results`] of flows; [`Status`] shows their progress during the run;
+//! - [`policy`] answers requests about the policy of a running agent.
 //!
-//! `docs/agent.md` says how it works and what it was measured to do.
+//! `docs/agent.md` describes the design and the measurements.
 
 mod clock;
 mod counters;

@@ -1,4 +1,4 @@
-//! Queries of the kernel's links, routes and neighbours by rtnetlink. Unlike /sys and /proc it answers for the
+//! Queries the kernel's links, routes and neighbours by rtnetlink. Unlike /sys and /proc, rtnetlink answers for the
 //! network namespace of the calling thread.
 
 use netlink_packet_core::{NLM_F_DUMP, NLM_F_REQUEST, NetlinkHeader, NetlinkMessage, NetlinkPayload};
@@ -15,17 +15,16 @@ use std::io;
 use std::net::Ipv4Addr;
 use weir_host::wire::MacAddr;
 
-/// A socket to the kernel's tables.
+/// An rtnetlink socket.
 pub(super) struct Netlink {
     socket: Socket,
 }
 
-/// A network interface.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Link {
-    /// Largest packet above Ethernet.
+    /// MTU in bytes, without the Ethernet header.
     pub mtu: u32,
-    /// True if it was brought up.
+    /// True if the interface is administratively up.
     pub up: bool,
 }
 
@@ -37,7 +36,7 @@ impl Netlink {
         Ok(Netlink { socket })
     }
 
-    /// Returns the interface with this index, if it (still) exists.
+    /// Returns the interface with this index; `None` if it does not exist or no longer does.
     pub fn link(&self, index: u32) -> io::Result<Option<Link>> {
         let mut request = LinkMessage::default();
         request.header.index = index;
@@ -59,8 +58,8 @@ impl Netlink {
         }))
     }
 
-    /// Returns the gateway to `peer` by the interface `index`; `None` if the peer is on the link, or if no route says
-    /// anything.
+    /// Returns the gateway to `peer` through the interface `index`; `None` if the peer is on the link, or if there is
+    /// no route.
     pub fn gateway(&self, index: u32, peer: Ipv4Addr) -> io::Result<Option<Ipv4Addr>> {
         let mut request = RouteMessage::default();
         request.header.address_family = AddressFamily::Inet;
@@ -68,7 +67,7 @@ impl Netlink {
         request.attributes.push(RouteAttribute::Destination(RouteAddress::Inet(peer)));
         request.attributes.push(RouteAttribute::Oif(index));
         let Ok(answers) = self.ask(RouteNetlinkMessage::GetRoute(request), NLM_F_REQUEST) else {
-            return Ok(None); // no route
+            return Ok(None); // The kernel reports a missing route as an error.
         };
         Ok(answers.into_iter().find_map(|answer| match answer {
             RouteNetlinkMessage::NewRoute(route) => {
@@ -81,7 +80,7 @@ impl Netlink {
         }))
     }
 
-    /// IPv4 neighbours of the interface `index` whose MAC address is known.
+    /// Returns the IPv4 neighbours of the interface `index` whose MAC address is known.
     pub fn neighbours(&self, index: u32) -> io::Result<BTreeMap<Ipv4Addr, MacAddr>> {
         let mut request = NeighbourMessage::default();
         request.header.family = AddressFamily::Inet;
@@ -111,7 +110,7 @@ impl Netlink {
         Ok(known)
     }
 
-    /// One question, all its answers.
+    /// Sends a request and returns all messages of the reply.
     fn ask(&self, question: RouteNetlinkMessage, flags: u16) -> io::Result<Vec<RouteNetlinkMessage>> {
         let mut header = NetlinkHeader::default();
         header.flags = flags;

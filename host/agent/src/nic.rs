@@ -9,33 +9,35 @@ use std::time::Duration;
 use weir_host::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bandwidth, Time};
 
-/// Frames the kernel may hold for us: about 3,600 full ones, 40 ms of 1 Gbit/s.
+/// Size of the kernel's receive buffer: about 3,600 full frames, or 40 ms at 1 Gbit/s.
 const RECEIVE_BUFFER: usize = 8 << 20;
-/// Longest frame the kernel may hand over: one that it put together from several.
+/// Longest frame that the kernel delivers, which is one merged from several by GRO.
 const READ_BUFFER: usize = 1 << 16;
-/// While the interface is down it is tried this often.
+/// Interval between attempts to send while the interface is down.
 const DOWN_RETRY: Time = Time::from_ms(10);
 
-/// A raw socket on one interface, and a transmitter as slow as the NIC it stands for.
+/// A raw socket on one interface, and a transmitter that sends at the configured rate of the NIC.
 ///
-/// pnet binds the socket and makes the system calls; the socket is made here, because its filter
-/// must be in place before the first frame, and kept, because pnet can neither wait precisely nor
-/// clear an error such as "network is down".
+/// pnet binds the socket and makes the system calls. The socket is created here, because its filter must be attached
+/// before the first frame arrives, and a handle is kept, because pnet can neither poll it nor clear an error such as
+/// "network is down".
 pub(super) struct Nic {
     sender: Box<dyn DataLinkSender>,
     receiver: Box<dyn DataLinkReceiver>,
     socket: Socket,
     rate: Bandwidth,
-    /// The most lateness of the loop that is compensated.
+    /// Maximum lateness of the loop for which the transmitter compensates.
     max_catch_up: Time,
+    /// End of the serialisation of the last frame.
     free_at: Time,
     frame: Vec<u8>,
-    /// Length of the part of `frame` that may be non-zero.
+    /// Length of the prefix of `frame` that may be non-zero.
     dirty_len: usize,
-    /// Length of a frame that the kernel had no room for.
+    /// Length of a frame in `frame` that the kernel has not accepted yet.
     pending: Option<usize>,
+    /// True if the kernel's queue was full at the last attempt to send.
     full: bool,
-    /// The socket reported an error since it was last asked.
+    /// True if receiving failed since the last `take_error`.
     had_error: bool,
     counters: NicCounters,
 }
@@ -43,34 +45,31 @@ pub(super) struct Nic {
 /// The outcome of sending a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SendOutcome {
-    /// It left, or is lost and counted.
+    /// The kernel has accepted the frame, or the frame was dropped and counted.
     Sent,
-    /// It is kept: the kernel's queue is full, or the interface is down.
+    /// The frame is kept for `flush`: the kernel's queue is full, or the interface is down.
     WouldBlock,
-    /// The interface does not exist any more.
+    /// The interface no longer exists.
     NoDevice,
 }
 
 /// Counters of the raw socket.
 #[derive(Clone, Debug, Default, PartialEq, Eq, serde::Serialize, serde::Deserialize)]
 pub struct NicCounters {
-    /// Frames handed to the kernel.
+    /// Frames that the kernel accepted.
     pub frames_sent: u64,
-    /// Their bytes.
     pub bytes_sent: u64,
-    /// Frames taken from the kernel.
     pub frames_received: u64,
-    /// Their bytes.
     pub bytes_received: u64,
-    /// Times a frame had to wait because the kernel's queue was full.
+    /// Attempts to send that failed because the kernel's queue was full; the frame is sent later.
     pub queue_full: u64,
-    /// Frames that the interface's own queue dropped.
+    /// Frames that the interface's queueing discipline dropped (ENOBUFS).
     pub queue_drops: u64,
-    /// Times a frame had to wait because the interface was down.
+    /// Attempts to send that failed because the interface was down; the frame is sent later.
     pub down: u64,
-    /// Frames longer than the interface takes.
+    /// Frames dropped because they exceed the interface's MTU.
     pub too_long: u64,
-    /// Frames lost to any other refusal.
+    /// Frames dropped because of any other error.
     pub other_errors: u64,
 }
 
@@ -80,11 +79,11 @@ impl Nic {
             io::ErrorKind::PermissionDenied => AgentError::NoPermission { iface: interface.name.clone() },
             _ => AgentError::System { what: format!("opening a raw socket on {}", interface.name), error },
         };
-        // Protocol 0: nothing comes in until pnet binds the socket, and then the filter is there.
+        // Protocol 0: the socket receives nothing until pnet binds it, and by then the filter is attached.
         let socket = Socket::new(Domain::PACKET, Type::RAW, None).map_err(refused)?;
         socket.attach_filter(&filter::weir_frames()).map_err(refused)?;
         if set_socket_recv_buffer_size_force(&socket, RECEIVE_BUFFER).is_err() {
-            // Without CAP_NET_ADMIN as much as the system allows.
+            // Without CAP_NET_ADMIN the kernel limits the size to net.core.rmem_max.
             socket.set_recv_buffer_size(RECEIVE_BUFFER).map_err(refused)?;
         }
         let ours = socket.try_clone().map_err(refused)?;
@@ -118,11 +117,11 @@ impl Nic {
         })
     }
 
-    /// Returns the time at which the transmitter has sent what it was given.
+    /// Returns the end of serialisation of the last frame.
     pub fn free_at(&self) -> Time {
         self.free_at
     }
-    /// A frame waits until the kernel has room again.
+    /// Returns whether the pending frame waits for room in the kernel's queue.
     pub fn is_full(&self) -> bool {
         self.full
     }
@@ -132,27 +131,26 @@ impl Nic {
     pub fn counters(&self) -> &NicCounters {
         &self.counters
     }
-    /// Returns whether there was trouble since the last time this was asked.
+    /// Returns whether receiving failed since the previous call.
     pub fn take_error(&mut self) -> bool {
         std::mem::take(&mut self.had_error)
     }
-    /// To wait on.
     pub fn fd(&self) -> BorrowedFd<'_> {
         self.socket.as_fd()
     }
-    /// Returns the buffer for the next frame's head.
+    /// Returns the buffer for the headers of the next frame.
     pub fn head(&mut self) -> &mut [u8] {
         &mut self.frame[..MAX_HEADER_LEN]
     }
 
-    /// Takes a whole frame as the next one's head, and returns its length.
+    /// Copies a whole frame into the send buffer, and returns its length, to be given to [`send`](Self::send).
     pub fn load_frame(&mut self, frame: &[u8]) -> usize {
         let len = frame.len().min(self.frame.len());
         self.frame[..len].copy_from_slice(&frame[..len]);
         frame.len()
     }
 
-    /// Gives the next frame that came in to `take`. False if there is none.
+    /// Calls `take` with the next received frame. Returns false if there is none.
     pub fn receive(&mut self, take: impl FnOnce(&[u8])) -> bool {
         match self.receiver.next() {
             Ok(frame) => {
@@ -165,7 +163,7 @@ impl Nic {
                 false
             }
             Err(_) => {
-                // The interface went down: the error stands until it is read, and poll returns at once.
+                // The interface went down. The error is pending until it is read, and until then poll returns at once.
                 let _ = self.socket.take_error();
                 self.had_error = true;
                 false
@@ -173,26 +171,27 @@ impl Nic {
         }
     }
 
-    /// Sends what was written to [`head`](Self::head) with `payload` zeros behind it.
+    /// Sends the `head_len` bytes written to [`head`](Self::head), followed by `payload` zero bytes.
     pub fn send(&mut self, now: Time, head_len: usize, payload: u32) -> SendOutcome {
         let length = head_len + payload as usize;
         if length > self.frame.len() {
             self.counters.too_long += 1;
             return SendOutcome::Sent;
         }
-        // A longer head may have stood here before.
+        // The payload must be zero, and the previous frame may have had longer headers.
         let dirty = std::mem::replace(&mut self.dirty_len, head_len.max(HEADERS_LEN));
         if dirty > head_len {
             self.frame[head_len..dirty].fill(0);
         }
-        // The transmitter is busy from when it was free, if the loop is only a little late.
+        // If the loop is late by up to `max_catch_up`, the frame counts as sent at the time at which it was due, so
+        // that lateness does not reduce the rate.
         let from = self.free_at.max(now.saturating_sub(self.max_catch_up));
         self.free_at = from.saturating_add(self.rate.tx_time(weir_units::Bytes::new(length as u64)));
         self.pending = Some(length);
         self.flush(now)
     }
 
-    /// Tries to send the frame that is kept, if there is one.
+    /// Tries to send the pending frame, if there is one.
     pub fn flush(&mut self, now: Time) -> SendOutcome {
         let Some(length) = self.pending else { return SendOutcome::Sent };
         self.full = false;

@@ -5,62 +5,57 @@ use weir_host::wire::{ETHERNET_LEN, MacAddr, WEIR_PORT, max_announced};
 use weir_host::{Announcement, HostConfig, subflow_port};
 use weir_units::{Bytes, Time};
 
-/// Longest spin before a point in time, by default. Ours: what an idle core here takes to wake up
-/// is below it in 99 of 100 cases (docs/agent.md).
+/// Default of [`AgentConfig::spin`]. Weir's choice: 99 % of the wake-ups of an idle core took less (docs/agent.md).
 pub const DEFAULT_MAX_SPIN: Time = Time::from_us(60);
 
-/// Everything an agent is made from.
+/// Configuration of an agent.
 #[derive(Clone, Debug)]
 pub struct AgentConfig {
-    /// The network interface.
     pub interface: Interface,
-    /// The host on it. Its address and MAC address are taken from the interface.
+    /// Configuration of the host; its IP and MAC addresses are replaced by those of the interface.
     pub host: HostConfig,
-    /// Flows to send.
     pub flows: Vec<FlowPlan>,
-    /// Start of the run, from which the flows' times count.
+    /// Start of the run; the times of flows are relative to it.
     pub start: StartAt,
-    /// End of the run.
     pub until: StopCondition,
-    /// Distance of samples, if any are to be taken.
+    /// Time between two samples; `None` takes none.
     pub sample: Option<Time>,
-    /// Longest spin before a point in time; zero never spins.
+    /// Maximum time to spin before a deadline; 0 disables spinning.
     pub spin: Time,
-    /// Message id of the first flow; the others follow. Peers remember ids of earlier runs for a
-    /// while, so it should differ from run to run.
+    /// Message id of the first flow; the others have consecutive ids. Peers remember ids of earlier runs for a while,
+    /// so choose a different one for each run.
     pub first_message: u32,
 }
 
-/// A flow to send.
+/// A flow that the agent will send.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FlowPlan {
-    /// The receiver's address.
     pub peer: Ipv4Addr,
-    /// MAC address of the next hop; the kernel's if absent.
+    /// MAC address of the next hop; `None` takes it from the kernel's route and neighbour table.
     pub peer_mac: Option<MacAddr>,
-    /// The UDP port that spreads flows over paths.
+    /// UDP port that differs by flow, so that ECMP spreads flows over paths.
     pub entropy_port: u16,
-    /// Time at which it starts.
+    /// Relative to the start of the run.
     pub start: Time,
-    /// Time at which it stops, if it is not finished sooner.
+    /// Relative to the start of the run. A flow that finishes earlier is not stopped.
     pub stop: Option<Time>,
-    /// Bytes to send; absent: until it is stopped.
+    /// Bytes to send; `None` sends until the flow is stopped.
     pub size: Option<Bytes>,
-    /// The senders of an incast that its first packets announce to the receiver.
+    /// The senders of an incast, which the first packets announce to the receiver.
     pub announces: Option<Announcement>,
 }
 
-/// The end of a run; an interrupt ends it in any case.
+/// When a run ends. An interrupt always ends it.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct StopCondition {
-    /// True if the run ends when all flows are finished.
+    /// Ends the run when all flows are finished.
     pub flows_finished: bool,
-    /// At this time after the start.
+    /// Ends the run at this time after its start.
     pub deadline: Option<Time>,
 }
 
 impl AgentConfig {
-    /// Refuses what cannot be, before anything was opened.
+    /// Checks the configuration before any socket is opened.
     pub(super) fn check(&self) -> Result<(), AgentError> {
         let (interface, mtu) = (&self.interface, self.host.mtu);
         if mtu > interface.max_frame {
@@ -94,14 +89,14 @@ impl AgentConfig {
         Ok(())
     }
 
-    /// Returns how many senders a flow announces, and how many its packets can list.
+    /// Returns the number of senders that a flow announces, and the maximum that its packets have room for.
     fn announcement_sizes(&self, flow: &FlowPlan) -> (u64, u64) {
-        let count = flow.announces.as_ref().map_or(0, |it| it.senders.len() as u64);
+        let count = flow.announces.as_ref().map_or(0, |announcement| announcement.senders.len() as u64);
         let payload = self.host.max_payload().map_or(1, Bytes::get);
         (count, max_announced(flow.size.map_or(u64::MAX, Bytes::get), payload))
     }
 
-    /// UDP ports at which packets reach this host.
+    /// Returns the UDP ports at which packets reach this host: Weir's, and the entropy ports of all subflows.
     pub(super) fn ports(&self) -> BTreeSet<u16> {
         let subflows = self.host.scheme.needs().transport.subflows;
         let ports = |flow: &FlowPlan| {

@@ -1,7 +1,7 @@
-//! A running agent's policy: what may be asked of it, and what of it is kept.
+//! Requests about the policy of a running agent, and its state across restarts.
 //!
-//! The owner of the agent owns the sockets and files. It hands over [`PolicyCall`]s, the agent answers them between
-//! two frames, and gives out its state whenever that is worth keeping.
+//! The agent opens no socket or file for this; its owner does. The owner sends [`PolicyCall`]s through a channel,
+//! which the agent answers between two frames, and receives the state to save through another channel.
 
 use serde::{Deserialize, Serialize};
 use std::borrow::Cow;
@@ -13,62 +13,60 @@ use weir_host::trickle::TrickleConfig;
 use weir_host::{Host, PolicyStatus};
 use weir_units::Time;
 
-/// While the policy stays, the stamps of its senders are kept this often: what is older than that could be replayed to
-/// an agent that was killed, and would be taken for a host that speaks again.
+/// Minimum time between two saves while the policy stays the same but packets are sent or received. A save contains
+/// the last stamp of each sender, so after a crash an attacker can replay at most the packets of this interval.
 const SAVE_INTERVAL: Time = Time::from_secs(5);
 
 /// A request to an agent.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(tag = "do", rename_all = "snake_case", deny_unknown_fields)]
 pub enum PolicyRequest {
-    /// Returns the policy that it holds and runs, and its counters.
+    /// Reports the policy that the host holds, the active configuration, and the counters.
     Show {},
-    /// Sets a policy: what holds with these keys changed.
+    /// Sets a new policy: the present configuration with these edits.
     Set {
-        /// Keys and values ([`weir_host::policy::Policy::edit`]).
+        /// Keys and values, as for [`weir_host::policy::Policy::edit`].
         edits: Vec<(String, String)>,
     },
-    /// Returns the policies that it held, the oldest first.
+    /// Like `Show`, with all policies that the host has held.
     History {},
 }
 
-/// The answer, or in words why there is none.
+/// The reply to a request, or an error message.
 pub type PolicyReply = Result<PolicyReport, String>;
 
-/// A request and where its answer goes.
+/// A request with the channel for its reply.
 pub struct PolicyCall {
-    /// The request.
     pub request: PolicyRequest,
-    /// Takes the answer; nobody need wait for it.
+    /// Channel for the reply. The receiver may be dropped.
     pub answer: Sender<PolicyReply>,
 }
 
-/// The channel between an agent and its owner.
+/// The owner's channels to an agent.
 pub struct PolicyChannel {
-    /// Requests to the agent.
     pub requests: Receiver<PolicyCall>,
-    /// Takes what is to be kept over a restart.
+    /// Channel for the state to save across a restart; `None` saves nothing.
     pub state_tx: Option<Sender<Vec<u8>>>,
-    /// State kept by an earlier run, and its age.
+    /// State saved by an earlier run, and the time since then.
     pub saved_state: Option<(Vec<u8>, Time)>,
 }
 
 /// A policy that a host holds or held.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyEntry {
-    /// The policy's number: 1 for the first that was set; 0: none was set.
+    /// Version number: 1 for the first policy that was set, 0 if none was set.
     pub version: u64,
-    /// Address of the host where it was set.
+    /// Address of the host at which the policy was set.
     pub writer: Ipv4Addr,
-    /// Of its content, in hexadecimal.
+    /// Digest of the content, in hexadecimal.
     pub digest: String,
-    /// Its content, the scheme first.
+    /// Content as keys and values, the scheme first.
     pub says: Vec<(String, String)>,
-    /// Time for which the host has held it.
+    /// Time since this host got the policy.
     pub for_ns: u64,
-    /// `set` here, `saved_state` over a restart, or heard from `10.0.1.1`.
+    /// Origin: `set` at this host, `kept` across a restart, `none`, or the address of the host that sent it.
     pub from: String,
-    /// It was set here and has lost against another that was set at the same time.
+    /// True if the policy was set at this host and superseded by another one that was set at the same time.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub lost: bool,
 }
@@ -76,34 +74,31 @@ pub struct PolicyEntry {
 /// An agent's report about its policy.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PolicyReport {
-    /// The host.
     pub addr: Ipv4Addr,
-    /// Version and writer of what it runs; absent: what it was started with.
+    /// Version and writer of the active policy; `None` if the configuration given at start is active.
     pub runs: Option<(u64, Ipv4Addr)>,
-    /// The scheme that its flows follow, and all parameters.
+    /// The active scheme and all its parameters.
     pub scheme: Vec<(String, String)>,
-    /// The reason why it does not run the policy that it holds.
+    /// Why the held policy is not active; absent if it is.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub refused: Option<String>,
-    /// The policy that it holds; in an answer to `history` also those that it held, the oldest first.
+    /// The held policy; in a reply to `history`, all policies held so far, oldest first.
     pub policies: Vec<PolicyEntry>,
-    /// Messages that it is sending.
+    /// Number of outgoing messages that are not acknowledged in full.
     pub flows: usize,
-    /// The interval of its timer.
+    /// Current interval of the Trickle timer.
     pub interval_ns: u64,
-    /// The shortest.
     pub imin_ns: u64,
-    /// The longest.
     pub imax_ns: u64,
-    /// Number of other messages that make its own redundant; 0: infinity.
+    /// Trickle's redundancy constant; 0 means infinity.
     pub k: u32,
-    /// Packets sent, heard and suppressed, intervals and resets.
+    /// POLICY packets sent, received and suppressed, and Trickle intervals and resets.
     pub counts: BTreeMap<Cow<'static, str>, u64>,
-    /// Frames that it dropped, by reason.
+    /// Frames that the host dropped, by reason.
     pub drops: BTreeMap<Cow<'static, str>, u64>,
 }
 
-/// The agent's end of it.
+/// The agent's side of a [`PolicyChannel`].
 pub(super) struct PolicyServer {
     orders: PolicyChannel,
     held: Option<(PolicyId, u64)>,
@@ -111,7 +106,7 @@ pub(super) struct PolicyServer {
 }
 
 impl PolicyServer {
-    /// Restores the host's policies from the state file. A state that cannot be used is logged and ignored.
+    /// Restores the host's policies from [`PolicyChannel::saved_state`]. Fails if that state cannot be used.
     pub fn open(
         mut orders: PolicyChannel,
         now: Time,
@@ -123,37 +118,39 @@ impl PolicyServer {
         Ok(PolicyServer { orders, held: None, next_keep: Time::ZERO })
     }
 
-    /// Answers what was asked meanwhile. True if the host may have something to send now.
+    /// Answers all pending requests and saves the state if that is due. Returns true if there was a request, after
+    /// which the host may have a frame to send.
     pub fn serve(&mut self, now: Time, host: &mut Host) -> bool {
         let mut any = false;
         while let Ok(PolicyCall { request, answer }) = self.orders.requests.try_recv() {
             any = true;
-            // Who does not wait does not want to know.
+            // The requester may have gone away; its reply is then dropped.
             let _ = answer.send(reply(now, host, &request));
         }
         self.save_if_due(now, host);
         any
     }
 
-    /// Gives out the state if the policy is another, or packets came for a while.
+    /// Sends the state to the owner if another policy is held, or if packets were sent or received since the last
+    /// save and
+    /// [`SAVE_INTERVAL`] has passed.
     fn save_if_due(&mut self, now: Time, host: &Host) {
         let (Some(keep), Some(view)) = (&self.orders.state_tx, host.policy()) else { return };
         let stats = view.node.stats();
-        let heard = stats.sent + stats.consistent + stats.older + stats.newer;
-        let state = (view.node.held().id, heard);
+        let packets = stats.sent + stats.consistent + stats.older + stats.newer;
+        let state = (view.node.held().id, packets);
         let due = match self.held {
             None => true,
             Some((id, _)) if id != state.0 => true,
             Some(kept) => kept != state && now >= self.next_keep,
         };
         if due && let Some(bytes) = host.export_policy(now) {
-            // Who does not keep it any more does not need it.
+            // The owner may have stopped saving.
             let _ = keep.send(bytes);
             (self.held, self.next_keep) = (Some(state), now.saturating_add(SAVE_INTERVAL));
         }
     }
 
-    /// The last state.
     pub fn save_final(mut self, now: Time, host: &Host) {
         self.held = None;
         self.save_if_due(now, host);
@@ -167,7 +164,7 @@ fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
         PolicyRequest::History {} => past = true,
         PolicyRequest::Set { edits } => {
             if edits.is_empty() {
-                return Err("nothing to set".to_owned());
+                return Err("no edits given".to_owned());
             }
             host.set_policy(now, edits).map_err(|error| error.to_string())?;
         }
@@ -175,7 +172,7 @@ fn reply(now: Time, host: &mut Host, request: &PolicyRequest) -> PolicyReply {
     report(now, host, past).ok_or_else(|| PolicyError::Off.to_string())
 }
 
-/// Returns what the host has to say of its policy; `None` if it takes no part.
+/// Returns the report about the host's policy, with all held policies if `past`; `None` if policies are disabled.
 pub(super) fn report(now: Time, host: &Host, past: bool) -> Option<PolicyReport> {
     let PolicyStatus { node, runs, refused } = host.policy()?;
     let config = host.config();

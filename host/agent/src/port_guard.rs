@@ -1,11 +1,10 @@
-//! Keeps the kernel from answering our packets.
+//! Keeps the kernel from answering Weir's packets.
 //!
-//! A frame that we read from the interface also goes up the kernel's own stack, which finds no
-//! socket on its UDP port and sends an ICMP "port unreachable" to the peer. So the agent holds a UDP
-//! socket on each port at which packets reach this host: Weir's, and the entropy ports of its own
-//! flows, to which ACKs come back. A filter that takes nothing makes the kernel drop the packet
-//! at the socket, before it is queued: no answer, no memory, no rule to clean up. The sockets vanish
-//! with the process, however it ends.
+//! A frame that the agent reads from the interface also reaches the kernel's own stack, which would find no socket on
+//! its UDP port and send an ICMP "port unreachable" to the peer. The agent therefore binds a UDP socket to each port
+//! at which packets reach this host: Weir's port, and the entropy ports of its own flows, to which ACKs are sent. A
+//! filter that rejects everything makes the kernel drop each packet at the socket, before it is queued. This needs no
+//! memory and no firewall rule, and the kernel closes the sockets however the process ends.
 
 use super::{AgentError, filter};
 use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
@@ -14,29 +13,30 @@ use std::collections::BTreeSet;
 use std::io;
 use std::net::{Ipv4Addr, SocketAddrV4};
 
-/// Descriptors that the process wants for itself.
+/// File descriptors reserved for the rest of the process.
 const SPARE_DESCRIPTORS: u64 = 64;
 
-/// Held UDP ports; dropped, they are free again.
+/// UDP ports that are bound until this is dropped.
 #[derive(Debug)]
 pub(super) struct PortGuard {
     _sockets: Vec<Socket>,
 }
 
 impl PortGuard {
-    /// Holds `ports` of `addr`. If the kernel does not own `addr`, it does not answer for it either.
+    /// Binds `ports` of `addr`.
     pub fn bind(addr: Ipv4Addr, ports: &BTreeSet<u16>) -> Result<PortGuard, AgentError> {
         raise_fd_limit(ports.len() as u64 + SPARE_DESCRIPTORS);
         let mut sockets = Vec::with_capacity(ports.len());
         for &port in ports {
             match hold(addr, port) {
                 Ok(socket) => sockets.push(socket),
+                // The kernel does not own the address, so it sends no ICMP for it: no port needs a guard.
                 Err(error) if error.kind() == io::ErrorKind::AddrNotAvailable => break,
                 Err(error) if error.kind() == io::ErrorKind::AddrInUse => {
                     return Err(AgentError::PortTaken { addr, port });
                 }
                 Err(error) => {
-                    return Err(AgentError::System { what: format!("holding UDP port {port}"), error });
+                    return Err(AgentError::System { what: format!("binding UDP port {port}"), error });
                 }
             }
         }
@@ -51,8 +51,8 @@ fn hold(addr: Ipv4Addr, port: u16) -> io::Result<Socket> {
     Ok(socket)
 }
 
-/// Raises the limit of open files if it is below `needed`. If the process may not raise it, opening the first socket
-/// beyond the limit fails.
+/// Raises the limit of open files if it is below `needed`. Errors are ignored: opening a socket beyond the limit
+/// fails later.
 fn raise_fd_limit(needed: u64) {
     let limit = getrlimit(Resource::Nofile);
     if limit.current.is_some_and(|current| current < needed) {

@@ -7,27 +7,26 @@ use weir_host::wire::{FrameView, PacketKind};
 use weir_host::{FlowError, FlowId, Host, HostEvent};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Samples kept in all: 130 MB. A run of an hour with ten flows at 10 ms stays below.
+/// Maximum number of samples of all flows, about 130 MB. An hour with ten flows and samples every 10 ms stays below.
 const MAX_SAMPLES: usize = 1 << 22;
-/// Messages listed that came in.
+/// Maximum number of received messages in the results.
 const MAX_RECEIVED: usize = 1 << 16;
-/// Bits of the echoed path id in the grant field of an ACK.
+/// Mask of the echoed path id in the grant field of an ACK.
 const PATH_ID_MASK: u32 = 0xfff;
 
-/// Watches the flows of one agent, from the frames that its host took and by asking it from time to
-/// time.
+/// Collects the results of an agent's flows, from the frames that its host accepts, its events, and periodic samples.
 pub(super) struct Recorder {
-    /// Time at which the run starts.
+    /// Start of the run, on the host's clock.
     epoch: Time,
     interval: Option<Time>,
     next_sample: Option<Time>,
     intervals_done: u64,
     samples: usize,
     truncated: bool,
-    /// Message id of the first planned flow; the others follow.
+    /// Message id of the first planned flow; the others have consecutive ids.
     first_message: u32,
     flows: Vec<FlowTrack>,
-    /// Flows that may still change, by index.
+    /// Indices of the flows that are sampled: open, or finished since the last sample.
     live: Vec<usize>,
     echoes_path: bool,
     received: BTreeMap<(Ipv4Addr, u32), InboundTrack>,
@@ -35,7 +34,6 @@ pub(super) struct Recorder {
     unlisted: (u64, Bytes),
 }
 
-/// One planned flow.
 struct FlowTrack {
     plan: FlowPlan,
     id: Option<FlowId>,
@@ -53,7 +51,7 @@ struct FlowTrack {
     series: SeriesResult,
 }
 
-/// One message that came in.
+/// A received message.
 struct InboundTrack {
     port: u16,
     bytes: u64,
@@ -64,7 +62,8 @@ struct InboundTrack {
 }
 
 impl Recorder {
-    /// `echoes_path`: whether ACKs carry the path id of the DATA they acknowledge.
+    /// `epoch` is the start of the run, `interval` the time between samples (`None`: no samples). `echoes_path` is
+    /// true if the grant field of ACKs carries the path id of the acknowledged DATA.
     pub fn new(
         plans: &[FlowPlan],
         first_message: u32,
@@ -110,7 +109,7 @@ impl Recorder {
         self.live.push(index);
     }
 
-    /// Returns the flow's id while it is being sent.
+    /// Returns the flow's id if it is open.
     pub fn running(&self, index: usize) -> Option<FlowId> {
         self.flows[index].id.filter(|_| self.flows[index].ended.is_none())
     }
@@ -125,7 +124,8 @@ impl Recorder {
         self.flows.iter().all(|track| track.ended.is_some())
     }
 
-    /// The host took this frame, so that what it says is plausible, and `payload` bytes in order.
+    /// Called for every frame that the host has accepted, so its fields are plausible. `payload` is the number of
+    /// bytes that the frame added to `payload_received`.
     pub fn on_frame(&mut self, now: Time, frame: &FrameView<'_>, payload: u64) {
         match frame.weir.kind() {
             PacketKind::Data => self.took_data(now, frame, payload),
@@ -139,7 +139,7 @@ impl Recorder {
         let Some(track) = self.flows.get_mut(index) else { return };
         let Some(opened) = track.opened else { return };
         let rtt = (now.as_ns() as u32).wrapping_sub(frame.weir.stamp());
-        // A stamp from before the flow's start is not an echo of ours.
+        // A timestamp from before the flow was opened is not an echo of this flow's packets.
         if u64::from(rtt) <= now.saturating_sub(opened).as_ns() {
             track.rtts.add(rtt);
         }
@@ -204,8 +204,8 @@ impl Recorder {
         self.next_sample
     }
 
-    /// Takes the samples that are due. If the loop was late for several, what was acknowledged
-    /// is spread over them evenly.
+    /// Takes the samples that are due. If the loop missed several intervals, the bytes acknowledged since the last
+    /// sample are spread over them evenly.
     pub fn sample(&mut self, now: Time, host: &Host) {
         let (Some(interval), Some(due)) = (self.interval, self.next_sample) else { return };
         if now < due {
@@ -250,7 +250,7 @@ impl Recorder {
         self.unlisted
     }
 
-    /// Everything about flows to send.
+    /// Returns the results of all planned flows, and clears their series.
     pub fn flow_results(&mut self, now: Time, host: &Host) -> Vec<FlowResult> {
         let (epoch, sampled, first_message) = (self.epoch, self.interval.is_some(), self.first_message);
         let since_epoch = |time: Time| time.saturating_sub(epoch).as_ns();
@@ -290,7 +290,7 @@ impl Recorder {
             .collect()
     }
 
-    /// Everything about messages that came in.
+    /// Returns the results of all recorded received messages.
     pub fn received_results(&self) -> Vec<ReceivedResult> {
         let since_epoch = |time: Time| time.saturating_sub(self.epoch).as_ns();
         let arrivals = self.received.iter();

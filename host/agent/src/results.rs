@@ -1,5 +1,5 @@
-//! The results of an agent as plain data: written as JSON by the command line, read by programs
-//! that drive many agents. Times are nanoseconds since the start of the run, rates bits per second.
+//! The results of an agent, in the format that the command line writes as JSON and the testbed reads. Times are in ns
+//! since the start of the run, rates in bit/s.
 
 pub use super::nic::NicCounters;
 use super::policy::PolicyReport;
@@ -8,32 +8,25 @@ use std::borrow::Cow;
 use std::collections::BTreeMap;
 use std::net::Ipv4Addr;
 
-/// A whole run of one agent.
+/// The results of one agent's run.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct AgentResults {
-    /// Network interface.
     pub iface: String,
-    /// The host's address.
     pub addr: Ipv4Addr,
-    /// Name of the scheme.
     pub scheme: String,
-    /// Every parameter of the scheme.
+    /// All parameters of the scheme, defaults included.
     pub parameters: BTreeMap<String, String>,
-    /// Rate of the NIC.
+    /// Configured rate of the NIC.
     pub rate_bps: u64,
-    /// Largest frame.
     pub mtu_bytes: u64,
-    /// Base round-trip time.
     pub base_rtt_ns: u64,
-    /// Start of the run.
     pub start: StartResult,
     /// Duration of the run.
     pub ran_ns: u64,
-    /// The reason of its end.
     pub ended: Ended,
-    /// Flows to send, in the order of the plan.
+    /// Sent flows, in the order of the plan.
     pub flows: Vec<FlowResult>,
-    /// Messages that came in, by peer and message id.
+    /// Received messages, by peer and message id.
     pub received: Vec<ReceivedResult>,
     /// Complete messages that came in and are not listed, because there were too many.
     pub received_unlisted: u64,
@@ -42,85 +35,73 @@ pub struct AgentResults {
     pub received_unlisted_bytes: u64,
     /// Counters of the transport.
     pub transport: BTreeMap<Cow<'static, str>, u64>,
-    /// Frames thrown away, by reason; only reasons that occurred.
+    /// Dropped frames by reason; only reasons that occurred.
     pub drops: BTreeMap<Cow<'static, str>, u64>,
-    /// Counters of the raw socket.
     pub nic: NicCounters,
-    /// Lateness of the loop at the times for which it waited.
     pub lateness: LatenessResult,
-    /// Distance of samples in series; absent if none were taken.
+    /// Time between two samples; absent if none were taken.
     pub sample_ns: Option<u64>,
-    /// True if there were more samples than are kept; the series end early.
+    /// True if the maximum number of samples was reached; the series then end early.
     pub series_cut: bool,
-    /// Report about the host's policy at the end; absent if it took no part.
+    /// The host's policy at the end of the run; absent if policies are disabled.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicyReport>,
 }
 
-/// Start of a run on both clocks.
+/// Start of a run, by CLOCK_MONOTONIC and as Unix time.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct StartResult {
-    /// CLOCK_MONOTONIC.
     pub monotonic_ns: u64,
-    /// Unix time.
     pub wall_ns: u64,
 }
 
-/// A reason why a run ended.
+/// Why a run ended.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum Ended {
     /// All flows were finished or had failed.
     Finished,
-    /// The time was over.
+    /// The configured duration was over.
     Deadline,
-    /// Somebody interrupted it.
     Interrupted,
-    /// The interface disappeared.
     InterfaceGone,
 }
 
-/// The progress of a flow.
+/// State of a flow at the end of the run.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 pub enum FlowState {
-    /// Its start was never reached.
+    /// The run ended before the start of the flow.
     NotStarted,
-    /// It was being sent at the end.
+    /// The flow was in progress.
     Unfinished,
-    /// All of it was acknowledged.
+    /// The flow was acknowledged in full.
     Finished,
     /// The sender gave it up.
     Failed,
 }
 
-/// One flow, seen by its sender.
+/// A flow, as seen by its sender.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct FlowResult {
-    /// The receiver's address.
     pub peer: Ipv4Addr,
-    /// Entropy port.
     pub port: u16,
-    /// Message id.
     pub message: u32,
     /// Bytes to send; absent if it ran until stopped.
     pub size_bytes: Option<u64>,
-    /// Its progress.
     pub state: FlowState,
     /// The reason why the sender gave it up; absent if it did not.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
     /// Planned start.
     pub planned_ns: u64,
-    /// Actual start.
     pub start_ns: Option<u64>,
-    /// From opening to the last byte acknowledged.
+    /// Time from opening the flow to the acknowledgement of its last byte; absent if unfinished.
     pub fct_ns: Option<u64>,
-    /// Payload acknowledged.
     pub acked_bytes: u64,
-    /// Data packets sent again.
+    /// Retransmitted data packets.
     pub retransmits: u64,
-    /// Payload acknowledged over the time it ran.
+    /// Acknowledged payload divided by the time that the flow was open.
     pub goodput_bps: Option<u64>,
     /// Round-trip times of acknowledged packets.
     pub rtt: Option<RttResult>,
@@ -128,59 +109,49 @@ pub struct FlowResult {
     pub data_paths: Vec<PathResult>,
     /// Path ids of ACKs.
     pub ack_paths: Vec<PathResult>,
-    /// N as ACKs told it.
+    /// Concurrency (FNCC's N) in ACKs.
     pub concurrency: Option<RangeResult>,
-    /// Samples over time.
     pub series: Option<SeriesResult>,
 }
 
-/// Round-trip times.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct RttResult {
     /// Number of samples.
     pub count: u64,
-    /// The shortest.
     pub min_ns: u64,
-    /// Arithmetic mean.
     pub mean_ns: u64,
     /// Median, up to 6 % too high.
     pub p50_ns: u64,
     /// 99th percentile, up to 6 % too high.
     pub p99_ns: u64,
-    /// The longest.
     pub max_ns: u64,
 }
 
-/// A path and how many packets took it.
+/// Number of packets on a path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct PathResult {
-    /// XOR of switch ids.
+    /// XOR of the ids of the switches on the path.
     pub path_id: u16,
-    /// Packets.
     pub packets: u64,
 }
 
-/// Least, greatest and last of a number.
+/// Minimum, maximum and last of a series of numbers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct RangeResult {
-    /// The least.
     pub min: u16,
-    /// The greatest.
     pub max: u16,
-    /// The last.
     pub last: u16,
 }
 
-/// Samples of a flow. Value `i` belongs to the time `(first + i + 1) * sample_ns`.
+/// Samples of a flow. Value `i` was taken at the time `(first + i + 1) * sample_ns`.
 #[derive(Clone, Debug, Default, Serialize, Deserialize)]
 pub struct SeriesResult {
-    /// Intervals of the run before the first value.
+    /// Number of sampling intervals before the first value.
     pub first: u64,
-    /// Payload acknowledged since the sample before.
+    /// Goodput since the previous sample.
     pub goodput_bps: Vec<u64>,
     /// Pacing rate at the sample; 0 once the flow is finished.
     pub rate_bps: Vec<u64>,
-    /// Window at the sample.
     pub window_bytes: Vec<u64>,
     /// Newest round-trip time; 0 before the first.
     pub rtt_ns: Vec<u64>,
@@ -188,37 +159,30 @@ pub struct SeriesResult {
     pub concurrency: Vec<u16>,
 }
 
-/// A message that came in.
+/// A received message.
 #[derive(Clone, Debug, Serialize, Deserialize)]
 pub struct ReceivedResult {
     /// Address of the sender.
     pub peer: Ipv4Addr,
-    /// Its message id.
     pub message: u32,
-    /// Entropy port.
     pub port: u16,
-    /// Payload taken in order.
+    /// Payload received, each byte once: with go-back-N in order, with selective retransmission also behind gaps.
     pub bytes: u64,
-    /// True if its last byte came.
+    /// True if the whole message was received.
     pub complete: bool,
-    /// Its first packet.
     pub first_ns: u64,
-    /// Its last packet.
     pub last_ns: u64,
     /// Path ids of DATA.
     pub paths: Vec<PathResult>,
 }
 
-/// Lateness of the loop at the times for which it waited.
+/// How late the loop was at the deadlines for which it waited precisely.
 #[derive(Clone, Copy, Debug, Serialize, Deserialize)]
 pub struct LatenessResult {
-    /// Waits.
     pub count: u64,
-    /// Arithmetic mean.
     pub mean_ns: u64,
-    /// The worst.
     pub max_ns: u64,
-    /// At most 1 us.
+    /// Number of waits that ended at most 1 us late.
     pub within_1us: u64,
     /// Above that and at most 10 us.
     pub within_10us: u64,
@@ -228,6 +192,5 @@ pub struct LatenessResult {
     pub within_200us: u64,
     /// Above that and at most 1 ms.
     pub within_1ms: u64,
-    /// Later.
     pub later: u64,
 }

@@ -16,15 +16,15 @@ use weir_host::wire::{ETHERNET_LEN, FrameView, MacAddr};
 use weir_host::{FlowSpec, Host, Transmit};
 use weir_units::Time;
 
-/// Frames received, or sent, before the loop looks at the other side.
+/// Maximum number of frames sent, or received, before the loop turns to the other direction.
 const BATCH: usize = 64;
-/// The loop looks at the stop flag at least this often.
+/// Maximum time between two checks of the stop flag.
 const MAX_SLEEP: Time = Time::from_ms(50);
-/// Peers whose MAC address is learned from what they send.
+/// Maximum number of peers whose MAC address is stored.
 const MAX_PEERS: usize = 4_096;
-/// Offset of the destination address in a frame.
+/// Offset of the IPv4 destination address in a frame.
 const IPV4_DST_OFFSET: usize = ETHERNET_LEN + 16;
-/// The loop may be late by this part of a base round trip and still make up for it.
+/// The loop compensates for lateness of up to the base RTT divided by this.
 const CATCH_UP_DIVISOR: u64 = 4;
 
 /// A host on a raw socket, ready to run.
@@ -36,18 +36,19 @@ pub struct Agent {
     nic: Nic,
     waiter: PreciseSleeper,
     recorder: Recorder,
-    /// Indices of flows not yet opened, by start, the next one last.
+    /// Indices of flows not yet opened, in descending order of start: the next one is last.
     to_open: Vec<usize>,
-    /// Times and indices of stops to come, the next one last.
+    /// Stop time and index of flows not yet stopped, in descending order: the next one is last.
     to_stop: Vec<(Time, usize)>,
+    /// Destination MAC address of each planned flow.
     next_hops: Vec<MacAddr>,
-    /// MAC addresses for answers, by peer.
+    /// Destination MAC addresses of control frames, by peer.
     reply_macs: BTreeMap<Ipv4Addr, MacAddr>,
-    /// The latest time the host was told.
+    /// The latest time that was given to the host, which requires non-decreasing times.
     last_host_time: Time,
-    /// The most lateness of the loop that is compensated.
+    /// Maximum lateness of the loop for which sending compensates.
     slack: Time,
-    /// The host may have something to send.
+    /// False if the host has returned `Transmit::Nothing` and nothing has happened since.
     may_have_tx: bool,
     /// Time at which the last flow was seen to have ended.
     all_ended: Option<Time>,
@@ -58,18 +59,19 @@ pub struct Agent {
 }
 
 impl Agent {
-    /// Opens the sockets of an agent and claims its ports.
+    /// Creates an agent: opens its sockets and binds its ports.
     ///
     /// # Errors
     ///
-    /// The configuration is invalid, a next hop is unknown, the start is in the past, or the system refuses a socket.
+    /// The configuration is invalid, a next hop is unknown, the start is in the past, or a socket cannot be opened.
     pub fn new(mut config: AgentConfig) -> Result<Agent, AgentError> {
         config.host.addr = config.interface.addr;
         config.host.mac = config.interface.mac;
         config.check()?;
         let clock = Clock::start();
         if let Some(policy) = &mut config.host.policy {
-            // The host's time begins now, and stamps go on from those of earlier runs.
+            // The host's clock starts at zero now. Stamps of POLICY packets count from the Unix epoch, so that they are
+            // larger than those of earlier runs.
             (policy.start, policy.epoch_ns) = (clock.now(), clock.wall_ns(Time::ZERO));
         }
         let host = Host::new(config.host.clone())?;
@@ -113,25 +115,25 @@ impl Agent {
         })
     }
 
-    /// Restores the policies that an earlier run has saved, and opens the socket that answers questions about them.
+    /// Answers policy requests from `orders` during the run, and restores the policies that an earlier run saved.
     ///
     /// # Errors
     ///
-    /// The state's file or the socket cannot be used, or the host refuses the state.
+    /// The saved state cannot be used.
     pub fn with_policy(mut self, orders: PolicyChannel) -> Result<Agent, AgentError> {
         let now = self.clock.now();
         self.policy_server = Some(PolicyServer::open(orders, now, &mut self.host)?);
         Ok(self)
     }
 
-    /// Keeps `status` up to date while it runs.
+    /// Updates `status` during the run.
     #[must_use]
     pub fn with_status(mut self, status: Arc<Mutex<Status>>) -> Agent {
         self.showing = Some(StatusPublisher::new(status));
         self
     }
 
-    /// Runs until the run ends or `stop` is set. Whatever happens, there are results.
+    /// Runs until the configured end, until `stop` is set, or until the interface disappears.
     pub fn run(mut self, stop: &AtomicBool) -> AgentResults {
         while self.ended.is_none() {
             let now = self.clock.now();
@@ -181,7 +183,8 @@ impl Agent {
         None
     }
 
-    /// The host is never told an earlier time than before.
+    /// Advances the host's time to `time` if that is later, and returns it: [`Host`] requires non-decreasing times,
+    /// while this loop sometimes passes times in the past (see [`transmit`](Self::transmit)).
     fn advance_host_time(&mut self, time: Time) -> Time {
         self.last_host_time = self.last_host_time.max(time);
         self.last_host_time
@@ -206,7 +209,7 @@ impl Agent {
             let time = self.advance_host_time(now);
             if let Ok(id) = self.host.open(time, spec) {
                 if let Some(announcement) = announces {
-                    // Whether it fits was checked.
+                    // `AgentConfig::check` has verified that the announcement fits.
                     let _ = self.host.announce(id, &announcement);
                 }
                 self.recorder.opened(index, id, time);
@@ -223,11 +226,10 @@ impl Agent {
         }
     }
 
-    /// Sends what may be sent, at most a batch. True if anything was.
+    /// Sends up to [`BATCH`] frames. Returns true if it sent any.
     ///
-    /// A loop that is woken late by some microseconds for each packet would send at a lower rate
-    /// than the host decided, so the host is told the time at which it wanted to be woken, as long
-    /// as that is not over for more than `slack`.
+    /// A loop that wakes up some microseconds late for each packet would send at a lower rate than the host decided.
+    /// The host therefore gets the time at which its deadline was, as long as that is at most `slack` ago.
     fn transmit(&mut self) -> bool {
         for sent in 0..BATCH {
             let now = self.clock.now();
@@ -273,7 +275,7 @@ impl Agent {
         true
     }
 
-    /// True as well if the kernel does not say.
+    /// Returns whether the interface exists; true also if the query fails.
     fn interface_exists(&self) -> bool {
         let index = self.config.interface.index;
         !matches!(Netlink::open().and_then(|netlink| netlink.link(index)), Ok(None))
@@ -284,7 +286,9 @@ impl Agent {
         false
     }
 
-    /// An answer goes to the neighbour it is for, or back to where the question came from.
+    /// Overwrites the destination MAC address of a control frame with the one known for its destination: from the
+    /// kernel's neighbour table, else learned from received frames. For unknown peers the address that the host wrote
+    /// stays.
     fn set_reply_mac(&mut self) {
         let head = self.nic.head();
         let Some(&destination) = head.get(IPV4_DST_OFFSET..).and_then(|rest| rest.first_chunk::<4>()) else {
@@ -295,7 +299,7 @@ impl Agent {
         }
     }
 
-    /// Takes what came in, at most a batch. True if anything did.
+    /// Receives up to [`BATCH`] frames. Returns true if it received any.
     fn receive(&mut self) -> bool {
         for received in 0..BATCH {
             let now = self.clock.now();
@@ -322,7 +326,7 @@ impl Agent {
 
     fn wait(&mut self) {
         let now = self.clock.now();
-        // What the loop should be on time for, and what may be a little late.
+        // Precise deadlines are worth spinning for; the relaxed ones may be some microseconds late.
         let nic = (self.may_have_tx || self.nic.has_pending()).then(|| self.nic.free_at());
         let nic = nic.filter(|_| !self.nic.is_full());
         let precise = [self.host.next_wakeup(), nic, self.next_open()];
@@ -378,7 +382,7 @@ impl Agent {
     }
 }
 
-/// Remembers where a peer's frames come from, unless the kernel told already.
+/// Stores the source MAC address of a peer's frame, unless one is known from the kernel or an earlier frame.
 fn learn_mac(answers: &mut BTreeMap<Ipv4Addr, MacAddr>, frame: &FrameView<'_>) {
     let peer = frame.ip.source();
     if !answers.contains_key(&peer) && answers.len() < MAX_PEERS {

@@ -5,16 +5,15 @@ use std::num::NonZeroU64;
 use std::os::fd::BorrowedFd;
 use weir_units::Time;
 
-/// Weight of the newest wake-up in the running mean of how late the kernel wakes us: 1 in 8, as TCP
-/// smooths its round-trip time (RFC 6298 §2).
+/// The mean wake-up lateness is an EWMA with weight 1/8 for the newest value, as in TCP's RTT estimator (RFC 6298 §2).
 const EWMA_DIVISOR: u64 = 8;
 
-/// Waits for frames and for points in time, the latter to within microseconds.
+/// Waits for frames and for deadlines, the latter to within microseconds.
 ///
-/// The kernel wakes a sleeper late: by a few microseconds on a busy core, by tens on an idle one. So
-/// the waiter asks to be woken earlier by twice what it has lately seen, and spins through
-/// the rest. On a busy machine, where spinning would take the core from others, there is little to
-/// spin; and never more than `spin`.
+/// The kernel wakes a thread late: by a few microseconds on a busy core, by tens of microseconds on an idle one. The
+/// sleeper therefore sleeps until twice the mean lateness before the deadline, and spins for the rest, at most
+/// `spin`. On a busy machine, where spinning would take the core from other threads, the lateness and so the spin are
+/// short.
 #[derive(Debug)]
 pub(super) struct PreciseSleeper {
     spin: Time,
@@ -22,17 +21,17 @@ pub(super) struct PreciseSleeper {
     histogram: Lateness,
 }
 
-/// Lateness of the loop at the times for which it waited.
+/// How late precise waits ended, after their deadlines.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     pub count: u64,
     pub total: Time,
     pub max: Time,
-    /// Waits that ended within 1, 10, 60, 200, 1,000 us, and later.
+    /// Number of waits by lateness; the upper bounds are [`LATENESS_BOUNDS`].
     pub within: [u64; 6],
 }
 
-/// Bounds of [`Lateness::within`], the last one open.
+/// Upper bounds of [`Lateness::within`]; the last class has none.
 pub(super) const LATENESS_BOUNDS: [Time; 5] =
     [Time::from_us(1), Time::from_us(10), Time::from_us(60), Time::from_us(200), Time::from_ms(1)];
 
@@ -47,7 +46,7 @@ impl Lateness {
 }
 
 impl PreciseSleeper {
-    /// Takes the thread's timer slack away, which would make every wait 50 us longer.
+    /// Sets the calling thread's timer slack to 1 ns, since the default of 50 us delays every timed wait.
     pub fn new(spin: Time) -> PreciseSleeper {
         let _ = rustix::thread::set_current_timer_slack(NonZeroU64::new(1));
         PreciseSleeper { spin, lateness: Time::ZERO, histogram: Lateness::default() }
@@ -57,8 +56,8 @@ impl PreciseSleeper {
         &self.histogram
     }
 
-    /// Waits until `due` or until a frame came in (or, with `room`, until one may be sent). A
-    /// `precise` wait is worth spinning for.
+    /// Waits until `due`, until a frame is received or, with `wait_writable`, until the socket has room to send. A
+    /// `precise` wait spins for its last part and counts in the lateness.
     pub fn wait(&mut self, clock: &Clock, fd: BorrowedFd<'_>, due: Time, precise: bool, wait_writable: bool) {
         let margin = if precise { self.margin() } else { Time::ZERO };
         let wake = due.saturating_sub(margin);
@@ -76,6 +75,7 @@ impl PreciseSleeper {
             return;
         }
         let mut now = clock.now();
+        // A zero margin (spinning is disabled, or no lateness measured yet) must not spin.
         while now < due && margin > Time::ZERO {
             if ready(fd, flags, Time::ZERO) {
                 return;
@@ -87,12 +87,13 @@ impl PreciseSleeper {
     }
 
     fn margin(&self) -> Time {
+        // Twice the mean, so that most wake-ups are early enough.
         (self.lateness + self.lateness).min(self.spin)
     }
 }
 
-/// Returns whether `fd` is ready, after at most `timeout`. An error or a signal counts as ready: the caller
-/// looks for itself.
+/// Waits up to `timeout` for `fd` and returns whether it is ready. An error or a signal counts as ready, since the
+/// caller checks again.
 fn ready(fd: BorrowedFd<'_>, flags: PollFlags, timeout: Time) -> bool {
     let nanos = timeout.as_ns();
     let timeout =

@@ -1,4 +1,4 @@
-//! The status of a running agent, for other threads to read.
+//! The status of a running agent, which other threads can read.
 
 use super::counters::transport;
 use super::nic::NicCounters;
@@ -8,29 +8,27 @@ use std::sync::{Arc, Mutex, PoisonError};
 use weir_host::Host;
 use weir_units::Time;
 
-/// Interval at which it is updated.
+/// Interval between two updates of the status.
 const REFRESH_INTERVAL: Time = Time::from_ms(100);
 
 /// The counters of a running agent, at most about 100 ms old.
 #[derive(Clone, Debug, Default)]
 pub struct Status {
-    /// Planned flows that have not begun.
+    /// Planned flows that have not started.
     pub waiting: usize,
-    /// Flows that are being sent.
+    /// Flows in progress.
     pub sending: usize,
     /// Flows that are acknowledged in full.
     pub finished: usize,
-    /// Counters of the transport.
     pub transport: BTreeMap<&'static str, u64>,
-    /// Frames thrown away, by reason; only reasons that occurred.
+    /// Dropped frames by reason; only reasons that occurred.
     pub drops: Vec<(&'static str, u64)>,
-    /// Counters of the raw socket.
     pub nic: NicCounters,
-    /// The host's policy; absent if it takes no part.
+    /// The host's policy; `None` if policies are disabled.
     pub policy: Option<PolicyReport>,
 }
 
-/// The agent's end of a [`Status`] that others read.
+/// Updates a [`Status`] that other threads read.
 pub(super) struct StatusPublisher {
     shown: Arc<Mutex<Status>>,
     next: Time,
@@ -41,7 +39,7 @@ impl StatusPublisher {
         StatusPublisher { shown, next: Time::ZERO }
     }
 
-    /// Brings it up to date if it is time. `flows`: waiting, sending, finished.
+    /// Updates the status if [`REFRESH_INTERVAL`] has passed. `flows` returns the flows waiting, sending and finished.
     pub fn refresh(&mut self, now: Time, host: &Host, nic: &NicCounters, flows: impl FnOnce() -> [usize; 3]) {
         if now < self.next {
             return;

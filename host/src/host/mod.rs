@@ -15,17 +15,16 @@ use policy::HostPolicy;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// All flows of one NIC.
+/// A host with one NIC: all messages that it sends and receives.
 ///
-/// The driver's contract:
+/// The contract with the driver:
 ///
-/// - Time never goes back from one call to the next.
-/// - When the NIC is free, the driver calls [`transmit`](Self::transmit) until it gives nothing;
-///   there is no queue behind the host. It asks again after a frame was received, after
-///   [`open`](Self::open) and [`stop`](Self::stop), after a class was resumed, and after
-///   [`wakeup`](Self::wakeup).
-/// - It calls `wakeup` at [`next_wakeup`](Self::next_wakeup), which may move after any call.
-/// - It drains [`poll_event`](Self::poll_event) when it likes.
+/// - Times never decrease from one call to the next.
+/// - When the NIC is free, the driver calls [`transmit`](Self::transmit) until it returns [`Transmit::Nothing`];
+///   there is no queue below the host. The driver calls again after a frame was received, after [`open`](Self::open)
+///   and [`stop`](Self::stop), after a class was resumed, and after [`wakeup`](Self::wakeup).
+/// - The driver calls `wakeup` at [`next_wakeup`](Self::next_wakeup), which may change with any call.
+/// - The driver drains [`poll_event`](Self::poll_event) at any time; events accumulate until then.
 #[derive(Debug)]
 pub struct Host {
     config: HostConfig,
@@ -43,8 +42,7 @@ impl Host {
     ///
     /// # Errors
     ///
-    /// The configuration cannot work, such as an MTU without room for payload; the error says which value and
-    /// what to use instead.
+    /// The configuration is invalid, for example an MTU without room for payload.
     pub fn new(config: HostConfig) -> Result<Host, ConfigError> {
         let resolved = config.resolve()?;
         Ok(Host {
@@ -59,39 +57,39 @@ impl Host {
         })
     }
 
-    /// Returns the configuration from which the host was created.
+    /// Returns the configuration in force: the one the host was created with, changed by the active policy.
     pub fn config(&self) -> &HostConfig {
         &self.config
     }
 
-    /// Starts to send a message, at line rate. A message id must not be used again while the peer may still
-    /// remember it.
+    /// Starts sending a message. A message id must not be used again while the peer may still hold state for it.
     ///
     /// # Errors
     ///
-    /// The message is empty, or its id is that of a message still being sent.
+    /// The message is empty, or its id is in use by another message of this host.
     pub fn open(&mut self, now: Time, spec: FlowSpec) -> Result<FlowId, OpenError> {
         self.outbound.open(now, &spec, &self.config, &self.resolved).map(FlowId)
     }
 
-    /// Lets the first packets of the flow tell the receiver which hosts are about to send to it too (Dart §III-D). Each
-    /// flow of an incast should. Packets that have left already, and flows that have ended, tell nothing.
+    /// Announces the senders of an incast to the receiver in the first packets of the flow (Dart §III-D). Each flow
+    /// of the incast should do so. No effect on packets that were sent already, on finished flows, and with selective
+    /// retransmission.
     ///
     /// # Errors
     ///
-    /// If the list does not fit into the flow's packets.
+    /// The list does not fit the flow's packets.
     pub fn announce(&mut self, flow: FlowId, announcement: &Announcement) -> Result<(), OpenError> {
         self.outbound.announce(flow.0, announcement)
     }
 
-    /// Stops the flow. One further packet of new data is sent, carrying END. No effect if the flow has
-    /// finished or would end sooner.
+    /// Ends the flow early: one more packet of new data is sent, with END. No effect if the flow has finished or
+    /// would end sooner.
     pub fn stop(&mut self, now: Time, flow: FlowId) {
         self.outbound.stop(now, flow.0);
     }
 
-    /// A frame came in: `frame` and, behind it, `virtual_payload` zeros. Whatever the bytes are, a
-    /// frame is taken or dropped and counted under its reason.
+    /// Handles a received frame: `frame`, followed by `virtual_payload` zero bytes that are not materialised. Accepts
+    /// any bytes; a frame that is not accepted is counted under its [`DropReason`].
     pub fn receive(&mut self, now: Time, frame: &[u8], virtual_payload: u32) {
         if let Err(reason) = self.try_receive(now, frame, virtual_payload) {
             self.stats.drops.count(reason);
@@ -120,16 +118,15 @@ impl Host {
         }
     }
 
-    /// The NIC is free: writes the next frame's head, control frames before DATA. Bit `c` of
-    /// `paused` pauses class `c`.
+    /// Returns the next frame to send and writes its headers to `head`: control frames first, then POLICY, then DATA.
+    /// If bit `c` of `paused` is set, PFC pauses class `c` and no frame of it is returned.
     ///
     /// # Panics
     ///
-    /// If `head` is shorter than [`MAX_HEADER_LEN`].
     pub fn transmit(&mut self, now: Time, paused: u8, head: &mut [u8]) -> Transmit {
         assert!(
             head.len() >= MAX_HEADER_LEN,
-            "a header may have up to {MAX_HEADER_LEN} bytes, got {}",
+            "header buffer must have at least {MAX_HEADER_LEN} bytes, got {}",
             head.len()
         );
         let control_class = self.config.control_class;
@@ -156,57 +153,60 @@ impl Host {
         }
     }
 
-    /// Returns the time at which to call [`wakeup`](Self::wakeup), if ever.
+    /// Returns the time at which to call [`wakeup`](Self::wakeup); `None` if no timer is armed.
     pub fn next_wakeup(&self) -> Option<Time> {
         let policy = self.policy.as_deref().map(HostPolicy::next_wakeup);
         earliest(earliest(self.outbound.next_wakeup(), self.inbound.next_wakeup()), policy)
     }
 
-    /// Does what is due: pacing releases, retransmission timeouts, delayed ACKs, schemes' timers.
+    /// Runs every timer that is due at `now`: pacing releases, retransmission timeouts, scheme timers, credits,
+    /// delayed ACKs, the Trickle timer and the end of a policy's lifetime. Call [`transmit`](Self::transmit)
+    /// afterwards.
     pub fn wakeup(&mut self, now: Time) {
         self.outbound.wakeup(now, &mut self.stats, &mut self.events);
         self.inbound.wakeup(now, &mut self.control, &mut self.stats);
         self.wakeup_policy(now);
     }
 
-    /// Returns the next event, oldest first.
+    /// Removes and returns the oldest event.
     #[inline]
     pub fn poll_event(&mut self) -> Option<HostEvent> {
         self.events.pop_front()
     }
 
-    /// Returns a flow as it is now; `Open` once it is finished.
+    /// Returns the state of a flow; `None` once it has finished.
     pub fn flow(&self, flow: FlowId) -> Option<FlowInfo> {
         self.outbound.view(flow.0)
     }
 
-    /// Returns a subflow of a message as it is now; `Open` once the message is finished, or if it has fewer.
+    /// Returns the state of subflow `index` of a flow; `None` once the flow has finished, or if it has fewer
+    /// subflows.
     pub fn subflow(&self, flow: FlowId, index: usize) -> Option<SubflowInfo> {
         self.outbound.subflow(flow.0, index)
     }
 
-    /// Returns flows that are not finished.
+    /// Returns the number of outgoing messages that are not acknowledged in full.
     pub fn flow_count(&self) -> usize {
         self.outbound.len()
     }
 
-    /// Returns a message that is arriving; `Open` before its first packet and once it is received.
+    /// Returns the state of an incoming message; `None` before its first packet and once it is complete.
     pub fn inbound(&self, peer: Ipv4Addr, message: u32) -> Option<InboundInfo> {
         self.inbound.view(peer, message)
     }
 
-    /// N: flows active at this receiver.
+    /// Returns the number of active flows at this receiver: `N` in the concurrency field of ACKs.
     pub fn active_inbound(&mut self, now: Time) -> usize {
         self.inbound.active_flows(now)
     }
 
-    /// Counters since the host was made.
+    /// Returns the counters since the host was created.
     pub fn stats(&self) -> &HostStats {
         &self.stats
     }
 }
 
-/// Returns the earlier of two times that may not come.
+/// Returns the earlier of two optional times.
 #[inline]
 pub(crate) fn earliest(a: Option<Time>, b: Option<Time>) -> Option<Time> {
     match (a, b) {

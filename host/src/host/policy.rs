@@ -1,4 +1,4 @@
-//! A host's part in policies: frames in and out, and what its flows get of a policy.
+//! The policy side of a host: receives and sends POLICY frames, and applies the held policy to the transport.
 
 use super::Host;
 use super::policy_check::check_applicable;
@@ -12,28 +12,28 @@ use crate::wire::{
 };
 use weir_units::Time;
 
-/// The state of a host that takes part in policies.
+/// The policy state of a host. Absent if policies are disabled on the host.
 #[derive(Debug)]
 pub(super) struct HostPolicy {
     node: PolicyNode,
-    /// The configuration from which the host was created; the switches are configured for it.
+    /// The configuration with which the host was created, for which the switches are configured.
     base_config: HostConfig,
     active: Option<PolicyId>,
     refused: Option<PolicyRefusal>,
-    /// Time at which the policy that runs is over.
+    /// Time at which the lifetime of the active policy ends.
     expires_at: Option<Time>,
-    /// The last POLICY frame that was given out.
+    /// The last POLICY frame returned by [`Host::transmit`].
     frame: Vec<u8>,
 }
 
-/// The policies of a host, as it reports them.
+/// The policy state of a host.
 #[derive(Clone, Copy, Debug)]
 pub struct PolicyStatus<'a> {
-    /// The protocol: what is held, the history, counters, the timer.
+    /// The protocol state: held policy, history, counters and timer.
     pub node: &'a PolicyNode,
-    /// The policy that all flows follow; `Open`: what the host was told when it was made.
+    /// The active policy; `None` if the host runs the configuration with which it was created.
     pub runs: Option<PolicyId>,
-    /// The reason why the policy that is held does not run; `Open` if it runs.
+    /// Why the held policy is not active; `None` if it is active, or none is held.
     pub refused: Option<PolicyRefusal>,
 }
 
@@ -55,7 +55,7 @@ impl HostPolicy {
         self.expires_at.map_or(Time::MAX, |at| at).min(self.node.next_wakeup())
     }
 
-    /// Returns the host as it would be with a policy.
+    /// Returns the configuration of the host under `policy`, or the reason why it cannot run that policy.
     fn config_with(&self, policy: &Policy) -> Result<HostConfig, PolicyRefusal> {
         let scheme = policy.config(&self.base_config.registry).map_err(|_| PolicyRefusal::Unknown)?;
         let base_rtt = policy.base_rtt.unwrap_or(self.base_config.base_rtt);
@@ -66,7 +66,7 @@ impl HostPolicy {
         check_applicable(&self.base_config, &wanted).map(|()| wanted)
     }
 
-    /// Writes the POLICY frame that is to leave.
+    /// Builds the POLICY frame that is due in `self.frame`.
     fn build_frame(&mut self, now: Time) -> bool {
         self.frame.clear();
         self.frame.resize(HEADERS_LEN, 0);
@@ -87,13 +87,15 @@ impl HostPolicy {
 }
 
 impl Host {
-    /// A frame to the policy group, or of its kind.
+    /// Handles a frame that is addressed to the policy group or has the kind POLICY. It is accepted only if both hold
+    /// and the Ethernet destination is the group's.
     pub(super) fn receive_policy(&mut self, now: Time, frame: &FrameView<'_>) -> Result<(), DropReason> {
         let part = self.policy.as_mut().ok_or(DropReason::UnexpectedKind)?;
         if frame.weir.kind() != PacketKind::Policy {
             return Err(DropReason::UnexpectedKind);
         }
-        // One that the network brought to us alone is as bad as one that was meant for us alone.
+        // A packet that reaches one host alone, by IP or by Ethernet address, could change that host without the
+        // others noticing (RFC 6206 section 9).
         if frame.ip.destination() != POLICY_GROUP || frame.ethernet.destination() != POLICY_GROUP_MAC {
             return Err(DropReason::PolicyUnicast);
         }
@@ -110,13 +112,13 @@ impl Host {
             }
             self.apply_held(now);
         } else if part.active == Some(part.node.held().id) {
-            // Somebody may know it for longer.
+            // A consistent packet may carry a larger age, which makes the lifetime end earlier.
             part.expires_at = part.node.held().expires();
         }
         Ok(())
     }
 
-    /// Returns the POLICY frame that is to leave, if its class may send.
+    /// Returns the POLICY frame that is due, unless its class is paused.
     pub(super) fn transmit_policy(&mut self, now: Time, paused: u8) -> Option<Transmit> {
         let class = self.config.control_class;
         let part = self.policy.as_mut().filter(|part| part.node.is_due(now) && paused & 1 << class == 0)?;
@@ -133,8 +135,9 @@ impl Host {
         }
     }
 
-    /// Runs the policy that is held, if possible. It is called between two frames. Flows continue under the new scheme
-    /// at their present sending rate.
+    /// Tries to activate the held policy: checks it against the configuration of the switches and, if it fits,
+    /// reconfigures both halves of the transport; otherwise records the refusal. Called between two frames. Flows
+    /// continue under the new scheme at their effective sending rate.
     fn apply_held(&mut self, now: Time) {
         let Some(part) = &mut self.policy else { return };
         let held = part.node.held();
@@ -155,21 +158,23 @@ impl Host {
         }
     }
 
-    /// Goes back to what the host was told.
+    /// Returns to the configuration with which the host was created.
     fn expire(&mut self, now: Time, id: PolicyId) {
         let Some(part) = &mut self.policy else { return };
         (part.active, part.expires_at, part.refused) = (None, None, None);
-        let told = part.base_config.clone();
+        let base_config = part.base_config.clone();
         emit(&mut self.events, PolicyEvent::Expired { id });
-        self.reconfigure(now, told);
+        self.reconfigure(now, base_config);
     }
 
     fn reconfigure(&mut self, now: Time, wanted: HostConfig) {
         let same = Policy::of(&*wanted.scheme) == Policy::of(&*self.config.scheme);
+        // Nothing else of a policy reaches the transport: the node applies the Trickle parameters itself, and ECN
+        // thresholds are parameters of the scheme. Flows keep their state.
         if same && wanted.base_rtt == self.config.base_rtt {
             return;
         }
-        // It was checked when it was found to fit.
+        // `check_applicable` has resolved the configuration before.
         let Ok(resolved) = wanted.resolve() else { return };
         let from_rtt = self.config.base_rtt;
         self.outbound.adopt(now, from_rtt, &wanted, &resolved);
@@ -177,13 +182,13 @@ impl Host {
         (self.config, self.resolved) = (wanted, resolved);
     }
 
-    /// Sets a policy for all hosts: the present one with some keys changed ([`Policy::edit`]). This host runs
-    /// it at once and sends it within one or two Imin.
+    /// Sets a policy for all hosts: the held one with some keys changed ([`Policy::edit`]). This host activates it at
+    /// once and sends it within two Imin.
     ///
     /// # Errors
     ///
-    /// The host takes no part in policies, an edit is invalid ([`Policy::edit`]), this host cannot run the
-    /// result, it does not fit a packet, or the version is the last one.
+    /// Policies are disabled on this host, an edit is invalid ([`Policy::edit`]), this host cannot run the result,
+    /// the result does not fit a packet, or no higher version exists.
     pub fn set_policy<K: AsRef<str>, V: AsRef<str>>(
         &mut self,
         now: Time,
@@ -198,29 +203,28 @@ impl Host {
         Ok(id)
     }
 
-    /// Returns the host's view of policies; `Open` if it does not take part.
+    /// Returns the policy state of the host; `None` if policies are disabled on it.
     pub fn policy(&self) -> Option<PolicyStatus<'_>> {
         let part = self.policy.as_deref()?;
         Some(PolicyStatus { node: &part.node, runs: part.active, refused: part.refused })
     }
 
-    /// Returns the frame of the last [`Transmit::Policy`].
+    /// Returns the frame of the last [`Transmit::Policy`]; empty before the first.
     pub fn policy_frame(&self) -> &[u8] {
         self.policy.as_deref().map_or(&[], |part| &part.frame)
     }
 
-    /// Returns the state to keep over a restart; `Open` if the host does not take part.
+    /// Returns the state to save for a restart; `None` if policies are disabled on this host.
     pub fn export_policy(&self, now: Time) -> Option<Vec<u8>> {
         self.policy.as_deref().map(|part| part.node.export(now))
     }
 
-    /// Restores the state that an earlier run of this host exported `asleep` ago, and runs its policy. Call
-    /// it before any flow is opened.
+    /// Restores the state that an earlier run of this host exported, and activates its policy. `downtime` is the time
+    /// since the export, which counts as age of the policy. Call before any flow is opened.
     ///
     /// # Errors
     ///
-    /// The host takes no part in policies, or the state is damaged, another host's, or signed with another
-    /// key.
+    /// Policies are disabled on this host, or the state is damaged, another host's, or signed with another key.
     pub fn restore_policy(&mut self, now: Time, state: &[u8], downtime: Time) -> Result<(), StateError> {
         let part = self.policy.as_mut().ok_or(StateError::Disabled)?;
         let before = part.node.held().id;

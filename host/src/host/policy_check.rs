@@ -1,9 +1,10 @@
-//! Decides whether a host can change to another configuration while the switches stay as they are.
+//! Checks whether a host can change to another configuration while the switches keep theirs.
 
 use crate::config::HostConfig;
 use crate::policy::PolicyRefusal;
 
-/// Checks that a host that is configured as `present`, as its switches are, may become as `wanted`.
+/// Checks that a host with the configuration `present`, for which the switches are configured, can change to
+/// `wanted`; otherwise returns the refusal.
 pub(super) fn check_applicable(present: &HostConfig, wanted: &HostConfig) -> Result<(), PolicyRefusal> {
     let (here, there) = (present.scheme.needs(), wanted.scheme.needs());
     if present.unmet_needs(&there).is_some() {
@@ -12,10 +13,12 @@ pub(super) fn check_applicable(present: &HostConfig, wanted: &HostConfig) -> Res
     let deflects =
         |config: &HostConfig| config.scheme.needs().deflection.map(|it| (it.threshold, it.lifetime));
     let computes = |config: &HostConfig| config.scheme.port_algorithm(config.base_rtt);
-    // Records of another form take another action of the same program, at the demand of the packet; mirrors do not.
+    // The record format needs no table entry: the packet selects the action of the same program. Mirroring for RATE
+    // packets does.
     let notices =
         |needs: &crate::scheme::Needs| needs.telemetry == crate::scheme::TelemetrySource::RateNotifications;
-    // Packets with more tokens than switches have classes for are not deflected.
+    // Switches have as many classes for deflected packets as the present scheme has tokens; packets with more tokens
+    // would not be deflected.
     let tokens = |config: &HostConfig| config.scheme.needs().deflection.map_or(0, |it| it.tokens);
     if computes(present) != computes(wanted)
         || deflects(present) != deflects(wanted)

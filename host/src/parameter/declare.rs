@@ -2,15 +2,16 @@
 
 /// Declares a configuration: a struct, its `Default` and its [`Parameters`](crate::parameter::Parameters).
 ///
-/// A field is written as `name: Type = default => { ... };`. Its documentation is the parameter's help; the braces
-/// describe it by fields of [`ParameterInfo`](crate::parameter::ParameterInfo). The parameter has the field's name,
-/// unless the braces give another `name`. In the braces stand
+/// A field is written as `name: Type = default => { ... };`. Its documentation is the help text of the parameter; the
+/// braces set the fields of its [`ParameterInfo`](crate::parameter::ParameterInfo). The parameter has the name of the
+/// field, unless the braces set another `name`. The braces contain one of:
 ///
-/// - `unit: .., range: .., source: ..`, with any other field of the description;
-/// - `in 0.0..=1.0, unit: ..` for a number within limits, which every type with an order may have;
-/// - `info: MIN_RATE` for a description that several schemes share, after `in ..,` if it is a number;
-/// - `part` for a field that is a configuration itself, whose parameters become those of the whole; `part,
-///   window from "source"` replaces the source of one of them, and `part: list` declares only those of a list.
+/// - `unit: .., range: .., source: ..`, and any other field of the description;
+/// - `in 0.0..=1.0, unit: ..` for a value within limits, for every type with an order;
+/// - `info: MIN_RATE` for a description shared by several schemes, after `in ..,` if the value has limits;
+/// - `part` for a field that is itself a configuration, whose parameters become parameters of the enclosing one;
+///   `part, window from "source"` replaces the source of one of them, and `part: list` declares only the parameters
+///   of a list.
 ///
 /// # Examples
 ///

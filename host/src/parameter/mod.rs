@@ -1,4 +1,4 @@
-//! Parameters of schemes: each is declared once, for help, sweeps, reports and documentation.
+//! Parameters of schemes: each is declared once, for help texts, sweeps, reports and documentation.
 //!
 //! [`parameters!`](crate::parameters!) declares a configuration with its fields, defaults and descriptions.
 
@@ -17,22 +17,22 @@ use std::ops::RangeInclusive;
 /// The description of a parameter.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct ParameterInfo {
-    /// Its name in experiment files.
+    /// Name in experiment files.
     pub name: &'static str,
-    /// Its unit, or `-`.
+    /// Unit, or `-`.
     pub unit: &'static str,
-    /// The values that it takes.
+    /// Description of the accepted values.
     pub range: &'static str,
-    /// The symbol that the paper uses, or `-`.
+    /// Symbol in the paper, or `-`.
     pub symbol: &'static str,
-    /// The source of the default.
+    /// Where the default comes from.
     pub source: &'static str,
-    /// One sentence on the effect of the parameter.
+    /// Help text: one sentence on the effect of the parameter.
     pub help: &'static str,
 }
 
 impl Default for ParameterInfo {
-    /// Without unit and symbol.
+    /// Returns a description without unit and symbol.
     fn default() -> Self {
         ParameterInfo { name: "", unit: "-", range: "", symbol: "-", source: "", help: "" }
     }
@@ -44,12 +44,12 @@ pub trait Parameters: fmt::Debug + Clone + Default + Send + Sync + 'static {
     fn parameters() -> Vec<ParameterDef<Self>>;
 }
 
-/// A parameter of a scheme and its default.
+/// A parameter of a scheme, with its default.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Parameter {
-    /// The description.
+    /// Description of the parameter.
     pub info: ParameterInfo,
-    /// The default, as [`SchemeConfig::set`](crate::scheme::SchemeConfig::set) reads it.
+    /// The default, in the form that [`SchemeConfig::set`](crate::scheme::SchemeConfig::set) accepts.
     pub default: String,
 }
 
@@ -63,9 +63,9 @@ impl fmt::Display for Parameter {
 type Get<C> = Box<dyn Fn(&mut C) -> String>;
 type Set<C> = Box<dyn Fn(&mut C, &str) -> Result<(), String>>;
 
-/// A parameter of a configuration `C`: its description, and how it is read and written there.
+/// A parameter of a configuration `C`: its description, and the functions that read and write it in `C`.
 pub struct ParameterDef<C> {
-    /// The description.
+    /// Description of the parameter.
     pub info: ParameterInfo,
     get: Get<C>,
     set: Set<C>,
@@ -81,7 +81,7 @@ impl<C: 'static> ParameterDef<C> {
         }
     }
 
-    /// Declares a parameter whose value is within limits. A number may be written as a percentage.
+    /// Declares a parameter that is a field of `C` and whose value must lie within `limits`.
     pub fn with_range<V: ParameterValue + PartialOrd>(
         info: ParameterInfo,
         limits: RangeInclusive<V>,
@@ -94,20 +94,20 @@ impl<C: 'static> ParameterDef<C> {
         }
     }
 
-    /// Returns the value in `config` as [`set`](Self::set) reads it.
+    /// Returns the value in `config`, in the form that [`set`](Self::set) accepts.
     pub fn get(&self, config: &C) -> String
     where
         C: Clone,
     {
-        // One projection to a field serves reading and writing; it wants a configuration of its own.
+        // The same projection `&mut C -> &mut V` serves reading and writing, hence the clone.
         (self.get)(&mut config.clone())
     }
 
-    /// Sets the value in `config`. On error nothing has changed.
+    /// Sets the value in `config`. On error `config` is unchanged.
     ///
     /// # Errors
     ///
-    /// If the text is no value of this parameter.
+    /// The text is not a valid value of this parameter.
     pub fn set(&self, config: &mut C, text: &str) -> Result<(), ParameterError> {
         let ParameterInfo { name, range, .. } = self.info;
         (self.set)(config, text).map_err(|problem| ParameterError::InvalidValue {
@@ -118,7 +118,7 @@ impl<C: 'static> ParameterDef<C> {
     }
 }
 
-/// Turns the parameters of a part of a configuration into parameters of the whole.
+/// Converts the parameters of a nested configuration into parameters of the enclosing one.
 pub fn nested<P: 'static, C: 'static>(
     parameters: Vec<ParameterDef<P>>,
     of: fn(&mut C) -> &mut P,
@@ -130,13 +130,13 @@ pub fn nested<P: 'static, C: 'static>(
     })
 }
 
-/// Returns the parameters but those with these names.
+/// Returns the parameters except those with the given names.
 pub fn without<C>(mut parameters: Vec<ParameterDef<C>>, names: &[&str]) -> Vec<ParameterDef<C>> {
     parameters.retain(|it| !names.contains(&it.info.name));
     parameters
 }
 
-/// Replaces the source of the parameter with this name.
+/// Replaces the source of the parameter with the name `name`.
 pub fn with_source<C>(
     mut parameters: Vec<ParameterDef<C>>,
     name: &str,
@@ -148,33 +148,33 @@ pub fn with_source<C>(
     parameters
 }
 
-/// A reason why a parameter could not be set.
+/// The reason why a parameter cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum ParameterError {
-    /// The parameter does not take this value.
-    #[error("{parameter}: {problem}, it takes {range}")]
+    /// The parameter does not accept this value.
+    #[error("{parameter}: {problem}; expected {range}")]
     InvalidValue {
-        /// The parameter.
+        /// Name of the parameter.
         parameter: &'static str,
-        /// The problem.
+        /// What is wrong with the value, without a full stop.
         problem: String,
-        /// The values that it takes.
+        /// Description of the accepted values.
         range: &'static str,
     },
     /// The scheme has no such parameter.
-    #[error("{scheme} has no parameter \"{parameter}\", it has {known}")]
+    #[error("unknown parameter \"{parameter}\" of {scheme}; known parameters: {known}")]
     Unknown {
-        /// The scheme.
+        /// Name of the scheme.
         scheme: &'static str,
-        /// As given.
+        /// The unknown name.
         parameter: String,
-        /// The parameters that it has, and the one that may be meant.
+        /// The parameters of the scheme, and a spelling suggestion if there is one.
         known: String,
     },
 }
 
 impl ParameterError {
-    /// Returns the parameter's name, as given.
+    /// Returns the name of the parameter, as passed to `set`.
     pub fn parameter(&self) -> &str {
         match self {
             ParameterError::InvalidValue { parameter, .. } => parameter,
@@ -182,7 +182,7 @@ impl ParameterError {
         }
     }
 
-    /// Returns the error for a name that is none of the scheme's parameters.
+    /// Returns the error for `parameter`, which is not among `parameters`.
     pub fn unknown(scheme: &'static str, parameters: &[Parameter], parameter: &str) -> ParameterError {
         let known: Vec<_> = parameters.iter().map(|it| it.info.name).collect();
         let meant = did_you_mean(parameter, known.iter().copied());

@@ -1,17 +1,17 @@
-//! Types of parameter values, and their text forms.
+//! The types of parameter values and their text forms.
 
 use std::ops::RangeInclusive;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
-/// A type of parameter values, read and written as people write them.
+/// A type of parameter values that can be parsed and printed.
 pub trait ParameterValue: Copy + 'static {
-    /// Reads a value.
+    /// Parses a value.
     ///
     /// # Errors
     ///
-    /// If the text is no such value: says why, without a full stop.
+    /// The reason why the text is not a valid value, without a full stop.
     fn parse(text: &str) -> Result<Self, String>;
-    /// Writes the value as [`parse`](Self::read) reads it.
+    /// Returns the value in a form that [`parse`](Self::parse) accepts.
     fn to_text(self) -> String;
 }
 
@@ -38,7 +38,7 @@ impl ParameterValue for u32 {
     }
 }
 
-/// A number that is not negative, or a percentage.
+/// A non-negative number, or a percentage.
 impl ParameterValue for f64 {
     fn parse(text: &str) -> Result<Self, String> {
         Ok(text.parse::<Ratio>()?.get())
@@ -63,7 +63,7 @@ impl ParameterValue for Ratio {
 impl ParameterValue for Time {
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
-            Time::ZERO => Err("zero is too short".to_owned()),
+            Time::ZERO => Err("must be greater than zero".to_owned()),
             time => Ok(time),
         }
     }
@@ -76,7 +76,7 @@ impl ParameterValue for Time {
 impl ParameterValue for Bytes {
     fn parse(text: &str) -> Result<Self, String> {
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
-            Bytes::ZERO => Err("zero is too little".to_owned()),
+            Bytes::ZERO => Err("must be greater than zero".to_owned()),
             bytes => Ok(bytes),
         }
     }
@@ -85,12 +85,13 @@ impl ParameterValue for Bytes {
     }
 }
 
-/// A rate above 0, absolute or as a fraction of the NIC's rate, so that a default fits 10 Mbit/s and 400 Gbit/s.
+/// A rate above 0, absolute or as a fraction of the NIC's rate, so that one default fits NICs of 10 Mbit/s and of 400
+/// Gbit/s.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RateSpec {
     /// An absolute rate.
     Rate(Bandwidth),
-    /// The NIC's rate divided by this.
+    /// The NIC's rate divided by this number.
     NicOver(u32),
 }
 
@@ -110,7 +111,7 @@ impl ParameterValue for RateSpec {
             return Ok(RateSpec::NicOver(n));
         }
         match text.parse().map_err(|e: ParseUnitError| e.to_string())? {
-            Bandwidth::ZERO => Err("a flow never ends at rate zero".to_owned()),
+            Bandwidth::ZERO => Err("must be greater than zero".to_owned()),
             rate => Ok(RateSpec::Rate(rate)),
         }
     }
@@ -122,7 +123,7 @@ impl ParameterValue for RateSpec {
     }
 }
 
-/// A value, or the word that leaves it to another parameter or to the host.
+/// The keyword, or a value.
 impl<W: Keyword, S: ParameterValue> ParameterValue for KeywordOr<W, S> {
     fn parse(text: &str) -> Result<Self, String> {
         if text == W::WORD { Ok(KeywordOr::Word(W::default())) } else { S::parse(text).map(KeywordOr::Value) }
@@ -135,28 +136,28 @@ impl<W: Keyword, S: ParameterValue> ParameterValue for KeywordOr<W, S> {
     }
 }
 
-/// A value of type `S`, or a word in its place.
+/// A value of type `S`, or a keyword that selects another source of the value.
 #[derive(Clone, Copy, Debug)]
 pub enum KeywordOr<W, S> {
-    /// The word.
+    /// The keyword.
     Word(W),
     /// The value.
     Value(S),
 }
 
 impl<W: Keyword, S> KeywordOr<W, S> {
-    /// Returns the word.
+    /// Returns the keyword.
     pub fn word() -> Self {
         KeywordOr::Word(W::default())
     }
-    /// Returns the value, `Open` for the word.
+    /// Returns the value; `None` for the keyword.
     pub fn value(self) -> Option<S> {
         match self {
             KeywordOr::Word(_) => None,
             KeywordOr::Value(value) => Some(value),
         }
     }
-    /// Returns the value, or `meant` for the word.
+    /// Returns the value, or `meant` for the keyword.
     pub fn or(self, meant: S) -> S {
         match self {
             KeywordOr::Word(_) => meant,
@@ -165,55 +166,55 @@ impl<W: Keyword, S> KeywordOr<W, S> {
     }
 }
 
-/// A word that may stand in place of a value.
+/// A keyword that may stand in place of a value.
 pub trait Keyword: Copy + Default + 'static {
-    /// The word as it is written.
+    /// The keyword in experiment files.
     const WORD: &'static str;
 }
 
-/// `host`: the value of the host's configuration.
+/// `host`: use the value of the host's configuration.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct HostDefault;
 impl Keyword for HostDefault {
     const WORD: &'static str = "host";
 }
 
-/// `dequeue`: whenever a packet leaves, instead of periodically.
+/// `dequeue`: act whenever a packet is dequeued instead of periodically.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct OnDequeue;
 impl Keyword for OnDequeue {
     const WORD: &'static str = "dequeue";
 }
 
-/// `off`: never.
+/// `off`: disabled.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct Off;
 impl Keyword for Off {
     const WORD: &'static str = "off";
 }
 
-/// `variant`: the value of the scheme's variant.
+/// `variant`: use the value of the scheme's variant.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct VariantDefault;
 impl Keyword for VariantDefault {
     const WORD: &'static str = "variant";
 }
 
-/// Reads `<word>/<count>`; `Open` if the text is something else or the count is 0.
+/// Parses `<word>/<count>`; `None` if the text has another form or the count is 0.
 pub fn parse_fraction(text: &str, word: &str) -> Option<u32> {
     text.strip_prefix(word)?.strip_prefix('/')?.parse().ok().filter(|&n| n > 0)
 }
 
-/// A type with a few values, each with its word.
+/// A parameter with a few named values.
 pub trait EnumParameter: Copy + PartialEq + 'static {
-    /// Each value and its word.
+    /// The values with their names in experiment files.
     const NAMES: &'static [(&'static str, Self)];
 }
 
 impl<T: EnumParameter> ParameterValue for T {
     fn parse(text: &str) -> Result<Self, String> {
         let found = T::NAMES.iter().find(|(word, _)| *word == text);
-        found.map(|&(_, value)| value).ok_or_else(|| format!("\"{text}\" is none of its values"))
+        found.map(|&(_, value)| value).ok_or_else(|| format!("invalid value \"{text}\""))
     }
     fn to_text(self) -> String {
         let found = T::NAMES.iter().find(|(_, value)| *value == self);
@@ -221,11 +222,11 @@ impl<T: EnumParameter> ParameterValue for T {
     }
 }
 
-/// Reads a value within limits.
+/// Parses a value and checks that it is within `limits`.
 ///
 /// # Errors
 ///
-/// If the text is no such value, or outside the limits.
+/// The text is not a valid value, or the value is out of range.
 pub fn read_within<V: ParameterValue + PartialOrd>(
     text: &str,
     limits: &RangeInclusive<V>,

@@ -8,50 +8,50 @@ use std::num::NonZeroU32;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// The content of a policy. It is complete: parameters at their defaults are included, so that it means the same to a
+/// The content of a policy. It includes parameters that are at their defaults, so that it has the same meaning for a
 /// host whose build has other defaults.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Policy {
-    /// Name of the scheme.
+    /// Name of the scheme, as in the registry.
     pub scheme: String,
-    /// All its parameters, as [`SchemeConfig::get`] writes them.
+    /// All parameters of the scheme, in the form of [`SchemeConfig::get`].
     pub parameters: BTreeMap<String, String>,
-    /// Base RTT `T`; `Open`: that of each host's own configuration.
+    /// Base RTT `T`; `None` for each host's own.
     pub base_rtt: Option<Time>,
-    /// Thresholds at which switches should mark; `Open`: those of the scheme. Hosts only distribute them: a
+    /// Thresholds at which switches should mark; `None` for those of the scheme. Hosts only distribute them: a
     /// controller has to write them into the switches' tables.
     pub ecn: Option<EcnThresholds>,
-    /// Trickle's parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time: if
-    /// they differ, some hosts send more than their share (sections 6.1 to 6.3). They apply as long as the
-    /// policy is held, whether or not it runs.
+    /// Trickle parameters for all hosts. RFC 6206 section 6 recommends that they can be set at run time: if they
+    /// differ, some hosts send more than their share (sections 6.1 to 6.3). They apply while the policy is held,
+    /// whether or not it is active.
     pub timer: TrickleOverrides,
-    /// Time after which the policy ends, counted from when it was set; each host then returns to its own configuration.
-    /// `Open`: until the next policy.
+    /// Time after which the policy ends, counted from when it was set; each host then returns to its own
+    /// configuration. `None`: the policy ends only when another one replaces it.
     pub lifetime: Option<Time>,
 }
 
-/// Trickle's parameters in a policy; `Open`: the parameter of each host's own configuration.
+/// Trickle parameters in a policy; `None` for each host's own.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TrickleOverrides {
-    /// Imin.
+    /// Imin, the shortest interval.
     pub imin: Option<Time>,
-    /// Imax in doublings.
+    /// Imax, as the number of doublings of Imin.
     pub doublings: Option<u32>,
-    /// k; 0: infinity.
+    /// k; 0 means infinity.
     pub k: Option<u32>,
 }
 
 impl TrickleOverrides {
-    /// Returns these parameters; those that are `Open` are taken from `told`, the host's own configuration.
-    pub fn apply_to(&self, told: TrickleConfig) -> TrickleConfig {
+    /// Returns `base` with these parameters in place of its own, except for those that are `None`.
+    pub fn apply_to(&self, base: TrickleConfig) -> TrickleConfig {
         TrickleConfig {
-            imin: self.imin.unwrap_or(told.imin),
-            doublings: self.doublings.unwrap_or(told.doublings),
-            k: self.k.map_or(told.k, NonZeroU32::new),
+            imin: self.imin.unwrap_or(base.imin),
+            doublings: self.doublings.unwrap_or(base.doublings),
+            k: self.k.map_or(base.k, NonZeroU32::new),
         }
     }
 
-    /// Checks that such a timer can exist, whatever a host's own configuration is.
+    /// Checks that the parameters are valid, whatever the host's own configuration is.
     pub(super) fn check(&self) -> Result<(), TrickleError> {
         self.apply_to(TrickleConfig { imin: MIN_IMIN, doublings: 0, k: None }).check()
     }
@@ -65,15 +65,15 @@ const LIFETIME: &str = "lifetime";
 const IMIN: &str = "imin";
 const IMAX: &str = "imax";
 const REDUNDANCY: &str = "k";
-/// Their values that stand for nothing.
+/// The keywords that unset a key.
 const HOST_DEFAULT: &str = "host";
 const SCHEME_DEFAULT: &str = "scheme";
 const NO_LIFETIME: &str = "forever";
-/// The parameter by which schemes ask for thresholds.
+/// The parameter of schemes that holds ECN thresholds.
 const ECN_PARAMETER: &str = "ecn";
 
 impl Policy {
-    /// Returns the policy of a host that runs this scheme and nothing else.
+    /// Returns the policy that a host with this scheme follows implicitly: its parameters, and nothing else set.
     pub fn of(scheme: &dyn SchemeConfig) -> Policy {
         let parameters = scheme.values().into_iter().map(|(name, value)| (name.to_owned(), value));
         let (scheme, parameters) = (scheme.name().to_owned(), parameters.collect());
@@ -94,8 +94,7 @@ impl Policy {
     ///
     /// # Errors
     ///
-    /// There is no such scheme or key, a value does not parse or is out of range, or no timer can have these
-    /// settings.
+    /// A scheme or key is unknown, a value does not parse or is out of range, or the Trickle parameters are invalid.
     pub fn edit<K: AsRef<str>, V: AsRef<str>>(
         &self,
         registry: &Registry,
@@ -131,17 +130,18 @@ impl Policy {
             }
         }
         policy.timer.check()?;
-        // Read and written again, so that equal policies have equal bytes.
+        // Normalises the values, so that equal policies have equal bytes.
         let scheme = registry.make(&policy.scheme, &parameters)?;
         policy.parameters = Policy::of(&*scheme).parameters;
         Ok(policy)
     }
 
-    /// Returns the scheme with its parameters set. If it asks for marks, it asks for those of the policy.
+    /// Returns the scheme with its parameters set. The ECN thresholds of the policy, if it has any, replace those of
+    /// the scheme.
     ///
     /// # Errors
     ///
-    /// The registry has no such scheme, or the scheme does not take a parameter.
+    /// The registry has no such scheme, or the scheme refuses a parameter.
     pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
         let mut parameters: Vec<(&str, String)> =
             self.parameters.iter().map(|(k, v)| (k.as_str(), v.clone())).collect();
@@ -153,7 +153,7 @@ impl Policy {
         registry.make(&self.scheme, &parameters)
     }
 
-    /// Keys and values as [`edit`](Self::edit) takes them, the scheme's name first.
+    /// Returns all keys and values in the form that [`edit`](Self::edit) accepts, the scheme's name first.
     pub fn entries(&self) -> Vec<(String, String)> {
         let or = |value: Option<String>, word: &str| value.unwrap_or_else(|| word.to_owned());
         let own = [
@@ -176,12 +176,12 @@ impl Policy {
     }
 }
 
-/// Returns a value, or nothing if it is `word`.
+/// Parses a value, or returns `None` if the text is the keyword `word`.
 fn optional<S: ParameterValue>(text: &str, word: &str) -> Result<Option<S>, String> {
     if text == word { Ok(None) } else { S::parse(text).map(Some) }
 }
 
-/// Returns a number that may be 0, or each host's own.
+/// Parses a count, which may be 0, or returns `None` for the keyword `host`.
 fn optional_count(text: &str) -> Result<Option<u32>, String> {
     if text == HOST_DEFAULT {
         return Ok(None);
@@ -189,7 +189,7 @@ fn optional_count(text: &str) -> Result<Option<u32>, String> {
     text.parse().map(Some).map_err(|_| format!("\"{text}\" is not a count"))
 }
 
-/// `hpcc eta=0.9 ...`
+/// Writes for example `hpcc eta=0.9 ...`.
 impl fmt::Display for Policy {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(&self.scheme)?;
@@ -197,13 +197,13 @@ impl fmt::Display for Policy {
     }
 }
 
-/// A reason why a policy cannot exist.
+/// The reason why a policy cannot be set.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PolicyError {
-    /// No such scheme or parameter, or no such value of a parameter.
+    /// The scheme, a parameter or its value is invalid.
     #[error(transparent)]
     Scheme(#[from] SchemeError),
-    /// A value of another key that cannot be.
+    /// The value of another key is invalid.
     #[error("{key}: {reason}")]
     Value {
         /// The key.
@@ -211,25 +211,27 @@ pub enum PolicyError {
         /// The problem.
         reason: String,
     },
-    /// It does not fit a packet.
-    #[error("the policy needs {bytes} bytes in a packet, which has room for {max}")]
+    /// The policy, one of its strings, or the number of its parameters exceeds a limit of the packet format.
+    #[error(
+        "the policy is too large: {bytes} exceeds a limit of {max} (bytes of the packet, bytes of a value, or number of parameters)"
+    )]
     TooLong {
-        /// Size of the policy.
+        /// The size that was found.
         bytes: usize,
-        /// Largest size that fits.
+        /// The largest size allowed.
         max: usize,
     },
-    /// There can be no such timer.
+    /// The Trickle parameters are invalid.
     #[error(transparent)]
     Timer(#[from] TrickleError),
-    /// It does not fit the switches, or messages in progress.
+    /// This host cannot run the policy.
     #[error("{0}")]
     Refused(super::PolicyRefusal),
-    /// There are no versions left.
-    #[error("version {} is the last there can be", u64::MAX)]
+    /// The held policy has the highest version.
+    #[error("policy version {} is the highest possible; no newer policy can be set", u64::MAX)]
     LastVersion,
-    /// The host takes no part.
-    #[error("this host takes no part in policies: it has no policy key")]
+    /// Policies are disabled on this host.
+    #[error("policies are disabled on this host (no policy key)")]
     Off,
 }
 
@@ -297,8 +299,8 @@ mod tests {
             hpcc().edit(&Registry::builtin(), &[(key, value)]).unwrap_err().to_string()
         };
         assert!(wrong("eta", "9").starts_with("eta: "));
-        assert!(wrong("etta", "0.9").starts_with("hpcc has no parameter \"etta\""));
-        assert!(wrong("scheme", "tcp").starts_with("there is no scheme \"tcp\""));
+        assert!(wrong("etta", "0.9").starts_with("unknown parameter \"etta\" of hpcc"));
+        assert!(wrong("scheme", "tcp").starts_with("unknown scheme \"tcp\""));
         assert!(wrong("T", "0").starts_with("T: "));
         assert!(wrong("lifetime", "long").starts_with("lifetime: "));
         assert!(wrong("imin", "0").starts_with("imin: "));

@@ -2,12 +2,12 @@ use hmac::{Hmac, KeyInit, Mac};
 use sha2::Sha256;
 use std::fmt;
 
-/// Bytes of a signature: all of HMAC-SHA256 (RFC 2104).
+/// Length of a signature in bytes: a full HMAC-SHA256 (RFC 2104).
 pub(super) const MAC_LEN: usize = 32;
-/// The shortest key. NIST SP 800-107 §5.3.4: no less than the security wanted, here 128 bits.
+/// Minimum length of a key in bytes. NIST SP 800-107 §5.3.4: at least the security strength, here 128 bits.
 pub const MIN_KEY_LEN: usize = 16;
 
-/// The key that all hosts of a network share.
+/// The key that all hosts of a network share, for signing policies.
 #[derive(Clone, PartialEq, Eq)]
 pub struct PolicyKey(Box<[u8]>);
 
@@ -16,7 +16,7 @@ impl PolicyKey {
     ///
     /// # Errors
     ///
-    /// There are fewer bytes.
+    /// The key is too short.
     pub fn new(bytes: &[u8]) -> Result<PolicyKey, KeyError> {
         match bytes.len() >= MIN_KEY_LEN {
             true => Ok(PolicyKey(bytes.into())),
@@ -30,30 +30,30 @@ impl PolicyKey {
         Some(mac)
     }
 
-    /// Returns the signature of `parts`, one behind the other.
+    /// Returns the signature of the concatenation of `parts`.
     pub(super) fn sign(&self, parts: &[&[u8]]) -> [u8; MAC_LEN] {
         // HMAC takes keys of any length.
         self.mac_over(parts).map_or([0; MAC_LEN], |mac| mac.finalize().into_bytes().into())
     }
 
-    /// Returns whether `signature` is that of `parts`, in constant time.
+    /// Returns whether `signature` is the signature of `parts`. Runs in constant time.
     pub(super) fn verify(&self, parts: &[&[u8]], signature: &[u8]) -> bool {
         self.mac_over(parts).is_some_and(|mac| mac.verify_slice(signature).is_ok())
     }
 }
 
-/// Never the key itself: it would end in a log.
+/// Prints the length only, so that the key does not end up in logs.
 impl fmt::Debug for PolicyKey {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "PolicyKey({} bytes)", self.0.len())
     }
 }
 
-/// A key that is too short.
+/// The key is too short.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
-#[error("a key of {bytes} bytes can be guessed, use at least {MIN_KEY_LEN}")]
+#[error("policy key of {bytes} bytes is too short, use at least {MIN_KEY_LEN}")]
 pub struct KeyError {
-    /// As given.
+    /// Length of the key.
     pub bytes: usize,
 }
 
@@ -77,7 +77,7 @@ mod tests {
     fn short_keys_are_refused_and_none_is_printed() {
         assert_eq!(
             PolicyKey::new(b"secret").unwrap_err().to_string(),
-            "a key of 6 bytes can be guessed, use at least 16"
+            "policy key of 6 bytes is too short, use at least 16"
         );
         let key = PolicyKey::new(b"a secret that all hosts share").unwrap();
         assert_eq!(format!("{key:?}"), "PolicyKey(29 bytes)");

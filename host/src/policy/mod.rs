@@ -1,13 +1,14 @@
-//! The parameters of congestion control as something that hosts agree on without a server.
+//! Policies: the scheme and its parameters as a value that all hosts agree on without a server.
 //!
-//! - [`Policy`]: what is agreed on: a scheme and its parameters, `T`, ECN thresholds, a lifetime. A value, edited by name.
-//! - `packet`: its one form on the wire, signed with a key that all hosts share.
-//! - [`PolicyNode`]: the protocol: what a host holds, what it makes of what it hears, when it speaks
-//!   ([`trickle`](crate::trickle)), what it remembers. It knows no flow and no frame.
-//! - `fit`: whether a host may run a policy with the switches as they are.
+//! - [`Policy`]: the content: a scheme and its parameters, `T`, ECN thresholds, a lifetime. A plain value, edited by
+//!   key.
+//! - `packet`: the encoding on the wire, signed with a key that all hosts share.
+//! - [`PolicyNode`]: the protocol at one host: the held policy, the comparison with received ones, the timer
+//!   ([`trickle`](crate::trickle)) and the history. It has no notion of flows or frames.
+//! - `state`: the state that a host saves for a restart.
 //!
-//! [`Host`](crate::Host) joins them: frames in and out, and what running flows get of it. The protocol is written down in
-//! `docs/policy.md`.
+//! [`Host`](crate::Host) sends and receives the frames, checks whether it can run a policy with the switches as they
+//! are, and applies it to running flows. `docs/policy.md` specifies the protocol.
 
 mod content;
 mod key;
@@ -28,40 +29,41 @@ pub use state::StateError;
 use crate::trickle::TrickleConfig;
 use weir_units::Time;
 
-/// Imin in base round trips, where it is not given. RFC 6206 §5 wants a multiple of the worst latency of a
-/// transmission: a POLICY packet crosses the fabric in about half of `T`. Its example is 4; ours is 32 of those latencies,
-/// since all hosts hear a change at once and reset together: of n hosts n/16 then speak before they can have heard each
-/// other, and of 1,024 that is 64 packets rather than 512. §6.6's two to three times the time for k packets is far less.
+/// Default of Imin, in base RTTs. RFC 6206 §5 requires a multiple of the worst latency of a transmission; a POLICY
+/// packet crosses the fabric in about `T/2`. The RFC's example is 4 latencies. Weir's choice is 32, since all hosts
+/// receive a change at once and reset together: of n hosts, n/16 transmit before they can have received each other's
+/// packet, of 1,024 hosts 64 rather than 512. The time for k packets, of which §6.6 requires two to three times, is
+/// far less.
 pub const IMIN_RTTS: u64 = 16;
-/// Imax in doublings, where it is not given: RFC 6206 §4.1's example. From 16 times 13 us that makes 13.6 s.
+/// Default of Imax, in doublings: the example of RFC 6206 §4.1. From 16 times 13 us that makes 13.6 s.
 pub const DEFAULT_DOUBLINGS: u32 = 16;
-/// k, where it is not given: RFC 6206 §6.5 has 1 to 5 as typical. With 2, the loss of one packet in an interval leaves
-/// one that is heard.
+/// Default of k: RFC 6206 §6.5 gives 1 to 5 as typical. With 2, one packet may be lost in an interval and another one
+/// is still received.
 pub const DEFAULT_REDUNDANCY: u32 = 2;
-/// Policies that a host remembers, where it is not told otherwise. Ours.
+/// Default length of the history. Weir's choice.
 pub const DEFAULT_HISTORY_LEN: usize = 32;
 
-/// The configuration of a host that takes part in policies.
+/// The configuration of policies on a host.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PolicyConfig {
     /// The parameters of the host's Trickle timer.
     pub trickle: TrickleConfig,
-    /// Shared by all hosts. Anyone who has it can set policies.
+    /// The key shared by all hosts. Every holder of the key can set policies.
     pub key: PolicyKey,
-    /// Time at which it begins to take part.
+    /// Host time at which the node starts.
     pub start: Time,
-    /// Of the random moments at which it speaks: another one for every host.
+    /// Seed of the random transmission times; must differ between hosts.
     pub seed: u64,
-    /// Offset from the host's time to its stamps, in nanoseconds: the wall clock at time zero. It must make stamps of
-    /// every run later than those of all earlier runs, including restarts. A packet whose stamp is not later than
-    /// another one of its sender is a replay.
+    /// Offset from host time to the timestamps of packets, in nanoseconds: the wall clock at host time zero. It must
+    /// make the timestamps of every run, including restarts, later than those of all earlier runs, because receivers
+    /// drop a packet as replayed if its timestamp is not later than the last one of the same sender.
     pub epoch_ns: u64,
-    /// Policies that it remembers.
+    /// Length of the history in policies.
     pub history: usize,
 }
 
 impl PolicyConfig {
-    /// With the defaults for a fabric of this base round-trip time.
+    /// Creates a configuration with the defaults for a fabric of this base RTT.
     pub fn new(key: PolicyKey, seed: u64, base_rtt: Time) -> PolicyConfig {
         PolicyConfig {
             trickle: default_trickle(base_rtt),
@@ -74,7 +76,7 @@ impl PolicyConfig {
     }
 }
 
-/// Returns the default timer for a fabric of this base round-trip time.
+/// Returns the default Trickle parameters for a fabric of this base RTT.
 pub fn default_trickle(base_rtt: Time) -> TrickleConfig {
     let imin = Time::from_ps(base_rtt.as_ps().saturating_mul(IMIN_RTTS)).max(crate::trickle::MIN_IMIN);
     TrickleConfig { imin, doublings: DEFAULT_DOUBLINGS, k: std::num::NonZeroU32::new(DEFAULT_REDUNDANCY) }

@@ -10,27 +10,27 @@ use std::collections::{BTreeMap, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// Number of senders whose last stamp a host remembers. Only hosts with the key enter this list. Ours: 16 times the
-/// largest fabric that we simulate.
+/// Maximum number of senders in the replay table. Only holders of the key can add entries. Weir's choice: 16 times
+/// the largest simulated fabric.
 pub const MAX_SENDERS: usize = 16_384;
-/// The most by which a stamp may be ahead of the host's own clock, in nanoseconds. Anyone with the key can silence
-/// another host for this time by a packet in its name. Ours: an hour, more than maintained clocks differ by.
+/// How far a timestamp may be ahead of the host's own clock, in nanoseconds. A holder of the key can make a host
+/// unheard for this long by a packet in its name. Weir's choice: an hour, more than maintained clocks differ by.
 pub const MAX_STAMP_AHEAD_NS: u64 = 3_600_000_000_000;
 
-/// The policy that a host holds, whether it runs it or not.
+/// The policy that a host holds, whether or not it is active.
 #[derive(Clone, Debug, PartialEq)]
 pub struct HeldPolicy {
     /// The policy's id.
     pub id: PolicyId,
     /// Digest of the policy from which it was edited.
     pub parent: Digest,
-    /// Its digest.
+    /// Digest of the policy.
     pub digest: Digest,
-    /// The content; `Open`: the host knows of no policy that was set.
+    /// The content; `None` if no policy has been set, as far as this host knows.
     pub policy: Option<Policy>,
-    /// The body of its packets.
+    /// The encoded body, which the host sends.
     pub(super) body: Box<[u8]>,
-    /// Age of the policy at the time that follows.
+    /// Age of the policy at host time `age_as_of`.
     pub(super) age: Time,
     pub(super) age_as_of: Time,
 }
@@ -42,73 +42,74 @@ impl HeldPolicy {
         HeldPolicy { id, parent, digest, policy, body: bytes.into(), age, age_as_of: now }
     }
 
-    /// Returns the rank of a policy: version, then writer, then digest. Two policies that agree in version and writer
-    /// come from a writer that had forgotten the first; the digest then decides, so that all hosts agree.
+    /// Returns the rank of the policy: version, then writer, then digest. Two policies that agree in version and
+    /// writer come from a writer that lost its state in between; the digest then decides, so that all hosts agree.
     fn rank(&self) -> (PolicyId, Digest) {
         (self.id, self.digest)
     }
 
-    /// Returns the time since the policy was set, as far as this host knows.
+    /// Returns the time at `now` since the policy was set, as known to this host.
     pub fn age(&self, now: Time) -> Time {
         self.age.saturating_add(now.saturating_sub(self.age_as_of))
     }
 
-    /// Returns the time at which its lifetime ends, if it has one.
+    /// Returns the host time at which the lifetime ends; `None` if it is unlimited.
     pub fn expires(&self) -> Option<Time> {
         let lifetime = self.policy.as_ref()?.lifetime?;
         Some(self.age_as_of.saturating_add(lifetime.saturating_sub(self.age)))
     }
 }
 
-/// The classification of an accepted packet. A packet that is not accepted has a [`DropReason`] instead, and changes
-/// nothing.
+/// How the policy in an accepted packet compares with the held one. A packet that is not accepted yields a
+/// [`DropReason`] instead.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Comparison {
-    /// The sender holds what we hold.
+    /// The sender holds the same policy.
     Consistent,
-    /// The sender holds less.
+    /// The sender holds an older policy.
     Older,
-    /// The sender held more, and now so do we.
+    /// The sender holds a newer policy, which this host holds now as well.
     Newer {
-        /// A policy that was set here and that the new one has beaten without knowing of it.
+        /// A policy set at this host that was superseded without the newer one deriving from it.
         lost: Option<PolicyId>,
     },
 }
 
-/// Counters of a node; packets that are not accepted are counted as drops.
+/// Counters of a node. Packets that are not accepted are counted as drops instead.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PolicyStats {
     /// Packets sent.
     pub sent: u64,
-    /// Times when others had said enough.
+    /// Transmissions suppressed because k consistent packets were received in the interval.
     pub suppressed: u64,
-    /// Intervals begun by doubling.
+    /// Intervals started at the end of the previous one.
     pub intervals: u64,
-    /// Intervals begun by a reset.
+    /// Intervals started by a reset.
     pub resets: u64,
-    /// Packets of hosts that held the same.
+    /// Packets received with the held policy.
     pub consistent: u64,
-    /// Packets of hosts that held more.
+    /// Packets received with a newer policy.
     pub newer: u64,
-    /// Packets of hosts that held less.
+    /// Packets received with an older policy.
     pub older: u64,
 }
 
-/// The protocol at one host. Time never goes back from one call to the next.
+/// The policy protocol at one host. Times never decrease from one call to the next.
 #[derive(Debug)]
 pub struct PolicyNode {
     pub(super) addr: Ipv4Addr,
     pub(super) key: PolicyKey,
     epoch_ns: u64,
-    /// The timer's parameters where the policy does not say them.
+    /// The host's own Trickle parameters, used where the policy sets none.
     base_trickle: TrickleConfig,
     trickle: Trickle,
     rng: Pcg64Mcg,
     pub(super) held: HeldPolicy,
-    /// A packet is to leave, before this time.
+    /// Set if a packet is due: the end of the interval in which it must be sent.
     transmit_before: Option<Time>,
-    /// The last stamp of this host, and of each other.
+    /// The last timestamp sent by this host.
     pub(super) stamp: u64,
+    /// The last timestamp accepted from each sender: the replay table.
     pub(super) last_stamps: BTreeMap<Ipv4Addr, u64>,
     pub(super) history: VecDeque<PolicyRecord>,
     history_limit: usize,
@@ -117,8 +118,8 @@ pub struct PolicyNode {
 }
 
 impl PolicyNode {
-    /// Returns a node that knows of no policy, and whose packets may have `max_packet_len` bytes. Its first interval is the
-    /// shortest: if others know a policy, it wants it soon.
+    /// Creates a node without a policy, whose packets have at most `max` bytes. Its first interval is Imin long, so
+    /// that it learns of an existing policy soon.
     pub fn new(config: &PolicyConfig, addr: Ipv4Addr, max: usize) -> PolicyNode {
         let now = config.start;
         let mut rng = Pcg64Mcg::seed_from_u64(config.seed);
@@ -142,13 +143,13 @@ impl PolicyNode {
         }
     }
 
-    /// Handles a multicast packet from `source`. Unicast packets must not arrive here: a host that gets one alone could
-    /// be silenced without the others noticing (RFC 6206 section 9).
+    /// Handles a multicast packet from `source`. The caller must not pass unicast packets: a packet to one host alone
+    /// could suppress its transmissions without the others noticing (RFC 6206 section 9).
     ///
     /// # Errors
     ///
-    /// The reason for which the packet was dropped: it is our own, malformed, not signed with the key, from
-    /// the future, replayed, or of one sender too many.
+    /// The reason for which the packet was dropped: from this host itself, malformed, not signed with the key, from
+    /// the future, replayed, or from a new sender while the replay table is full. The packet then changes nothing.
     pub fn on_packet(
         &mut self,
         now: Time,
@@ -163,12 +164,14 @@ impl PolicyNode {
                 UnsealError::Malformed => DropReason::PolicyMalformed,
                 UnsealError::Forged => DropReason::PolicyForged,
             })?;
-        // A body that was seen before need not be read again.
+        // Fast path: the body is the held one, which is valid.
         let same = bytes == &*self.held.body;
         let body = if same { None } else { Some(Body::decode(bytes).ok_or(DropReason::PolicyMalformed)?) };
         if stamp > self.max_accepted_stamp(now) {
             return Err(DropReason::PolicyFromFuture);
         }
+        // The timestamp is recorded before the policies are compared: an authentic packet with an older policy must
+        // not be accepted twice either.
         let full = self.last_stamps.len() >= MAX_SENDERS;
         match self.last_stamps.get_mut(&source) {
             Some(last) if stamp <= *last => return Err(DropReason::PolicyReplayed),
@@ -181,10 +184,11 @@ impl PolicyNode {
         let Some(body) = body else {
             self.stats.consistent += 1;
             self.trickle.on_consistent();
-            // What could not leave yet, others have said meanwhile.
+            // A packet of this host that is due but not yet sent, for example because its class is paused, is
+            // redundant now.
             let redundant = self.trickle.is_redundant() && self.transmit_before.take().is_some();
             self.stats.suppressed += u64::from(redundant);
-            // The host that has known it longest is right: the others have slept, or did not know.
+            // Adopt the largest age: a host that was suspended, or restarted without state, underestimates it.
             if age > self.held.age(now) {
                 (self.held.age, self.held.age_as_of) = (age, now);
             }
@@ -208,24 +212,25 @@ impl PolicyNode {
         Ok(Comparison::Newer { lost })
     }
 
-    /// Returns the policy that was set here and is still held, if `theirs` is certainly a concurrent one. Of a policy
-    /// that is further ahead it is unknown whether it derives from ours, and nothing is claimed.
+    /// Returns the held policy if it was set at this host and `theirs` certainly does not derive from it: `theirs`
+    /// has the same version, or the next one with another parent. A policy further ahead may derive from it, so
+    /// nothing is claimed.
     fn superseded_by(&self, theirs: &HeldPolicy) -> Option<PolicyId> {
         let ours = &self.held;
         if ours.id.version == 0 || ours.id.writer() != self.addr {
             return None;
         }
-        let beside = theirs.id.version == ours.id.version;
+        let concurrent = theirs.id.version == ours.id.version;
         let next = theirs.id.version == ours.id.version.wrapping_add(1) && theirs.parent != ours.digest;
-        (beside || next).then_some(ours.id)
+        (concurrent || next).then_some(ours.id)
     }
 
-    /// This host's clock, as packets are stamped by it.
+    /// Returns the value of this host's clock for timestamps, in nanoseconds.
     fn stamp_at(&self, now: Time) -> u64 {
         self.epoch_ns.saturating_add(now.as_ns())
     }
 
-    /// Returns the last stamp that another host's clock may have.
+    /// Returns the largest timestamp that is accepted at `now`.
     pub(super) fn max_accepted_stamp(&self, now: Time) -> u64 {
         self.stamp_at(now).saturating_add(MAX_STAMP_AHEAD_NS)
     }
@@ -252,11 +257,11 @@ impl PolicyNode {
         }
     }
 
-    /// Sets the next version of the policy, written by this host. It leaves with the next packet.
+    /// Sets the next version of the policy, written by this host. It is sent when the Trickle timer next transmits.
     ///
     /// # Errors
     ///
-    /// The policy does not fit a packet, or the version is the last one.
+    /// The policy does not fit a packet, or the held policy has the highest version.
     pub fn set(&mut self, now: Time, policy: Policy) -> Result<PolicyId, PolicyError> {
         let version = self.held.id.version.checked_add(1).ok_or(PolicyError::LastVersion)?;
         let id = PolicyId { version, writer: self.addr.into() };
@@ -276,8 +281,8 @@ impl PolicyNode {
         self.trickle.next()
     }
 
-    /// Does what is due; then [`is_due`](Self::is_due) says whether a packet is to leave. One that cannot leave before its
-    /// interval is over does not leave at all (RFC 6206 §4.2, rule 2).
+    /// Handles the timer events that are due at `now`. Afterwards [`is_due`](Self::is_due) returns whether a packet
+    /// is to be sent. A packet that cannot be sent within its interval is not sent at all (RFC 6206 §4.2, rule 2).
     pub fn wakeup(&mut self, now: Time) {
         while let Some(tick) = self.trickle.poll(now, &mut self.rng) {
             match tick {
@@ -291,17 +296,19 @@ impl PolicyNode {
         }
     }
 
-    /// Returns whether a packet should leave at `now`.
+    /// Returns whether a packet should be sent at `now`.
     pub fn is_due(&self, now: Time) -> bool {
         self.transmit_before.is_some_and(|until| now < until)
     }
 
-    /// Appends the packet that is to leave to `out`; nothing if none is. It says what the node holds now.
+    /// Appends the packet that is due to `out`, with the policy held now; appends nothing if no packet is due.
     pub fn transmit(&mut self, now: Time, out: &mut Vec<u8>) {
         if self.transmit_before.take().is_none_or(|until| now >= until) {
             return;
         }
         self.stats.sent += 1;
+        // Receivers drop a timestamp that is not later than the last one. The clock may stand still within a
+        // nanosecond or be set back by a restart; counting keeps timestamps increasing.
         self.stamp = self.stamp.saturating_add(1).max(self.stamp_at(now));
         let envelope = Envelope { stamp: self.stamp, age: self.held.age(now) };
         packet::seal(envelope, &self.held.body, self.addr, &self.key, out);
@@ -312,7 +319,7 @@ impl PolicyNode {
         &self.held
     }
 
-    /// Returns the policies that it held and holds, the oldest first.
+    /// Returns the policies held so far, including the present one, oldest first. Limited to the configured length.
     pub fn history(&self) -> impl DoubleEndedIterator<Item = &PolicyRecord> {
         self.history.iter()
     }
@@ -322,7 +329,7 @@ impl PolicyNode {
         &self.stats
     }
 
-    /// Returns its timer.
+    /// Returns the Trickle timer.
     pub fn trickle(&self) -> &Trickle {
         &self.trickle
     }

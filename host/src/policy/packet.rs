@@ -1,30 +1,31 @@
-//! The one form of a policy on the wire, behind the headers of a POLICY packet. Big-endian.
+//! The encoding of a policy, behind the headers of a POLICY packet. Big-endian.
 //!
 //! ```text
 //! bytes  field
 //!     1  format, 2
 //!     1  0
 //!     2  length of the body
-//!     8  stamp: the sender's clock in ns, later in each of its packets
-//!     8  age: ps since the policy was set, as far as the sender knows
+//!     8  timestamp: the sender's clock in ns; increases with every packet
+//!     8  age: time in ps since the policy was set, as known to the sender
 //!        body:
-//!     8    version, 0: none was ever set
+//!     8    version; 0: no policy was ever set
 //!     4    writer: address of the host where it was set
-//!     8    digest of the policy that it was edited from
-//!     8    lifetime in ps, 0: none
-//!     8    T in ps, 0: each host's own
-//!     8    Imin in ps, 0: each host's own
-//!     1    Imax in doublings, and 1; 0: each host's own
-//!     8    k, 0 for infinity, and 1; 0: each host's own
-//!     s    ECN thresholds, "": the scheme's own
+//!     8    digest of the policy from which it was edited
+//!     8    lifetime in ps; 0: none
+//!     8    T in ps; 0: each host's own
+//!     8    Imin in ps; 0: each host's own
+//!     1    number of doublings to Imax, plus 1; 0: each host's own
+//!     8    k (0 for infinity), plus 1; 0: each host's own
+//!     s    ECN thresholds; "": the scheme's own
 //!     s    scheme
 //!     1    number of parameters
-//!   2*s    name and value of each, by name, each name once
+//!   2*s    name and value of each parameter, sorted by name, without duplicates
 //!    32  HMAC-SHA256 over "weir policy 2", the IPv4 source address and all of the above
 //! ```
 //!
-//! `s` is a length of one byte and as many bytes of UTF-8. Equal policies have equal bodies, and what is not the form of
-//! any policy is malformed. A host that forwards a policy signs it anew: the age and the stamp are the sender's own.
+//! `s` is a length of one byte and as many bytes of UTF-8. Equal policies have equal bodies: a body that is not the
+//! canonical encoding of a policy is malformed. A host that forwards a policy signs the packet itself, with its own
+//! timestamp and age.
 
 use super::key::{MAC_LEN, PolicyKey};
 use super::{Policy, PolicyError, TrickleOverrides};
@@ -39,30 +40,30 @@ use weir_units::Time;
 
 const FORMAT: u8 = 2;
 const DOMAIN_SEPARATOR: &[u8] = b"weir policy 2";
-/// Of what precedes the body.
+/// Length of what precedes the body, in bytes.
 const HEADER_LEN: usize = 20;
-/// The longest packet behind the headers. Ours: every scheme's takes less than two thirds, and it fits any MTU that
-/// Ethernet has.
+/// Maximum length of a packet in bytes, without the frame's headers. Weir's choice: the policy of every scheme takes
+/// less than two thirds, and it fits every Ethernet MTU.
 pub const MAX_POLICY_PACKET: usize = 1_024;
 
-/// Identifies a policy. A later one has a higher version; of two that were set at the same time, the one with the
-/// higher writer wins.
+/// Identifies a policy. A newer policy has a higher version; of two with the same version, which were set
+/// concurrently, the one with the higher writer wins.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct PolicyId {
-    /// The policy's number: 1 for the first that was set; 0 if none was.
+    /// Version: 1 for the first policy that was set, 0 if none was.
     pub version: u64,
-    /// The address of the host where it was set, as a number.
+    /// Address of the host where the policy was set, as a number.
     pub writer: u32,
 }
 
 impl PolicyId {
-    /// Returns the address of the host where it was set.
+    /// Returns the address of the host where the policy was set.
     pub fn writer(self) -> Ipv4Addr {
         Ipv4Addr::from(self.writer)
     }
 }
 
-/// `3 by 10.0.0.1`
+/// Writes for example `3 by 10.0.0.1`.
 impl fmt::Display for PolicyId {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         match self.version {
@@ -72,7 +73,7 @@ impl fmt::Display for PolicyId {
     }
 }
 
-/// The first bytes of the SHA-256 of a policy's body.
+/// The first 8 bytes of the SHA-256 of a policy's body.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct Digest(pub [u8; 8]);
 
@@ -88,12 +89,12 @@ pub(super) struct Body {
     pub id: PolicyId,
     /// Digest of the policy from which it was edited.
     pub parent: Digest,
-    /// `Open` with version 0.
+    /// The content; `None` exactly if the version is 0.
     pub policy: Option<Policy>,
 }
 
 impl Body {
-    /// Returns the body that a host sends while it knows of no policy.
+    /// Returns the body that a host sends before it holds any policy.
     pub fn none() -> Body {
         Body { id: PolicyId::default(), parent: Digest::default(), policy: None }
     }
@@ -102,7 +103,7 @@ impl Body {
     ///
     /// # Errors
     ///
-    /// The policy does not fit a packet.
+    /// The policy exceeds a limit of the format.
     pub fn encode(&self) -> Result<Vec<u8>, PolicyError> {
         let mut out = Vec::with_capacity(MAX_POLICY_PACKET);
         out.extend(self.id.version.to_be_bytes());
@@ -133,7 +134,7 @@ impl Body {
         }
     }
 
-    /// Decodes the body of a packet; `Open` if [`encode`](Self::encode) would not write these bytes.
+    /// Decodes the body of a packet; `None` unless the bytes are exactly what [`encode`](Self::encode) writes.
     pub fn decode(bytes: &[u8]) -> Option<Body> {
         let mut rest = bytes;
         let id = PolicyId { version: read_u64(&mut rest)?, writer: u32::from_be_bytes(read(&mut rest)?) };
@@ -160,7 +161,8 @@ impl Body {
         let policy =
             (id.version > 0).then_some(Policy { scheme, parameters, base_rtt, ecn, timer, lifetime });
         let body = Body { id, parent, policy };
-        // One policy, one form: sorted parameters, nothing behind them, nothing at all in version 0.
+        // Accepts only the canonical encoding: sorted parameters, no trailing bytes, and no content with version 0.
+        // Digests of equal policies are then equal.
         (body.encode().ok()? == bytes).then_some(body)
     }
 }
@@ -205,14 +207,14 @@ fn take_string<'a>(rest: &mut &'a [u8]) -> Option<&'a str> {
     std::str::from_utf8(read_slice(rest, usize::from(len))?).ok()
 }
 
-/// The fields around the body.
+/// The fields in front of the body that are not part of the policy.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Envelope {
     pub stamp: u64,
     pub age: Time,
 }
 
-/// Writes a packet from `source`.
+/// Appends a signed packet from `source` to `out`.
 pub(super) fn seal(envelope: Envelope, body: &[u8], source: Ipv4Addr, key: &PolicyKey, out: &mut Vec<u8>) {
     let start = out.len();
     out.extend([FORMAT, 0]);
@@ -224,19 +226,19 @@ pub(super) fn seal(envelope: Envelope, body: &[u8], source: Ipv4Addr, key: &Poli
     out.extend(signature);
 }
 
-/// Returns length of a packet with this body.
+/// Returns the length in bytes of a packet with this body.
 pub(super) fn sealed_len(body: &[u8]) -> usize {
     HEADER_LEN + body.len() + MAC_LEN
 }
 
-/// A reason why a packet is not accepted.
+/// The reason why a packet is not accepted.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum UnsealError {
     Malformed,
     Forged,
 }
 
-/// Checks a packet's form and signature.
+/// Checks format and signature of a packet from `source`, and returns its envelope and body.
 pub(super) fn unseal<'a>(
     packet: &'a [u8],
     source: Ipv4Addr,

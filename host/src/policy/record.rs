@@ -2,30 +2,30 @@ use super::{Digest, Policy, PolicyId};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// The event by which a policy reached a host.
+/// How a policy reached a host.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Origin {
-    /// It was set here.
+    /// The policy was set at this host.
     Local,
-    /// It came from this neighbour, which need not be where it was set.
+    /// The policy was received from this host, which need not be the one where it was set.
     Received(Ipv4Addr),
-    /// It was kept over a restart.
+    /// The policy was restored from saved state.
     Restored,
 }
 
-/// A policy that a host held, or holds.
+/// An entry of the history of a host: a policy that it held or holds.
+#[allow(missing_docs)]
 #[derive(Clone, Debug, PartialEq)]
 pub struct PolicyRecord {
-    /// Since when.
+    /// Host time at which the host began to hold the policy.
     pub at: Time,
     /// The policy's id.
     pub id: PolicyId,
-    /// Its digest.
+    /// Digest of the policy.
     pub digest: Digest,
-    /// The content; `Open` only before the first policy.
     pub policy: Option<Policy>,
-    /// The event by which it reached the host.
+    /// How the policy reached the host.
     pub origin: Origin,
-    /// It was set here, and another one that was set at the same time has won.
+    /// True if the policy was set at this host and then superseded by a concurrent one.
     pub lost: bool,
 }

@@ -1,26 +1,26 @@
-//! Reasons why a host does not run a policy.
+//! The reasons why a host holds a policy but does not run it.
 
 use std::fmt;
 
-/// A reason why a host holds and forwards a policy, but does not run it.
+/// The reason why a host holds and forwards a policy but does not run it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PolicyRefusal {
-    /// This build has no such scheme, or the scheme no such parameter or value.
+    /// The scheme, a parameter or a value is unknown to this build.
     Unknown,
-    /// The program of the switches does not serve the scheme.
+    /// The switch program lacks a capability that the scheme needs.
     SwitchProgram,
-    /// Table entries of the switches would have to change.
+    /// The scheme would require other table entries in the switches.
     SwitchTables,
     /// The scheme needs ECN marks, and the switches are not configured to mark.
     NoMarks,
     /// The scheme needs another kind of loss recovery than the one in use.
     Transport,
-    /// A host with this NIC and MTU cannot run the policy.
+    /// The policy is invalid with this host's NIC rate, MTU or other configuration.
     Config,
 }
 
 impl PolicyRefusal {
-    /// All reasons.
+    /// All reasons, in the order of reports.
     pub const ALL: &[PolicyRefusal] = &[
         PolicyRefusal::Unknown,
         PolicyRefusal::SwitchProgram,
@@ -46,12 +46,12 @@ impl PolicyRefusal {
 impl fmt::Display for PolicyRefusal {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         f.write_str(match self {
-            PolicyRefusal::Unknown => "names a scheme, a parameter or a value that this host does not know",
-            PolicyRefusal::SwitchProgram => "needs another switch program",
-            PolicyRefusal::SwitchTables => "needs other numbers in the switches' tables",
-            PolicyRefusal::NoMarks => "needs ECN marks, but marking is disabled in the switches",
-            PolicyRefusal::Transport => "needs the other transport",
-            PolicyRefusal::Config => "does not go with this host's configuration",
+            PolicyRefusal::Unknown => "unknown scheme, parameter or value",
+            PolicyRefusal::SwitchProgram => "requires another switch program",
+            PolicyRefusal::SwitchTables => "requires different switch table entries",
+            PolicyRefusal::NoMarks => "requires ECN marks, but the switches are not configured to mark",
+            PolicyRefusal::Transport => "requires the other kind of loss recovery",
+            PolicyRefusal::Config => "incompatible with this host's configuration",
         })
     }
 }

@@ -1,5 +1,5 @@
-//! The state that a host keeps over a restart: the policy it holds, and the stamps by which it recognises replays. It
-//! is signed, so that data damaged on disk is not mistaken for a policy.
+//! The state that a host saves for a restart: the held policy, and the timestamps by which it detects replays. The
+//! state is signed, so that data damaged on disk is not mistaken for a policy.
 
 use super::PolicyNode;
 use super::key::MAC_LEN;
@@ -12,22 +12,22 @@ use weir_units::Time;
 const MAGIC: &[u8; 5] = b"WPOL2";
 const DOMAIN: &[u8] = b"weir policy state 2";
 
-/// A state that is not one of this host and key.
+/// The reason why a saved state cannot be restored.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum StateError {
-    /// The host takes no part.
-    #[error("this host takes no part in policies: it has no policy key")]
+    /// Policies are disabled on this host.
+    #[error("policies are disabled on this host (no policy key)")]
     Disabled,
-    /// Not what a node exports.
-    #[error("the state is cut or is none at all")]
+    /// The state is truncated or has an unknown format.
+    #[error("policy state is truncated or has an unknown format")]
     Malformed,
-    /// Another host's, another key's, or changed since.
-    #[error("the state is not signed by this host with this key")]
+    /// The signature is invalid.
+    #[error("policy state has an invalid signature (other host, other key, or corrupted)")]
     Forged,
 }
 
 impl PolicyNode {
-    /// Returns the state for [`restore`](Self::restore).
+    /// Returns the state to save, as of `now`, for [`restore`](Self::restore).
     pub fn export(&self, now: Time) -> Vec<u8> {
         let mut out = MAGIC.to_vec();
         out.extend(self.stamp.to_be_bytes());
@@ -44,12 +44,12 @@ impl PolicyNode {
         out
     }
 
-    /// Restores the state that an earlier run of this host exported `asleep` ago. Call it before anything is
-    /// heard; a policy that is held already stays if it is newer.
+    /// Restores the state that an earlier run of this host exported `asleep` ago. Call before any packet is received;
+    /// a policy that is already held is kept unless the restored one is newer.
     ///
     /// # Errors
     ///
-    /// The state is cut or damaged, another host's, or signed with another key.
+    /// The state is truncated or damaged, another host's, or signed with another key.
     pub fn restore(&mut self, now: Time, state: &[u8], asleep: Time) -> Result<(), StateError> {
         let (signed, signature) = state.split_last_chunk::<MAC_LEN>().ok_or(StateError::Malformed)?;
         if !self.key.verify(&[DOMAIN, &self.addr.octets(), signed], signature) {

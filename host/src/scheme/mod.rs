@@ -1,7 +1,8 @@
-//! Defines a congestion control scheme: a factory with parameters, a sender half and a receiver half.
+//! The interface of congestion control schemes: a factory with parameters, a sender half and a receiver half.
 //!
-//! A scheme sees events and gives decisions. It never sees a frame, a clock or a timer, and it does not know how
-//! telemetry travelled: [`Telemetry`](crate::telemetry::Telemetry) comes in data-path order, whichever packet carried
+//! A scheme receives events and returns decisions. It handles no frames, reads no clock and owns no timer: every
+//! event carries the time, and a decision may request a timer, whose expiry is an event. A scheme does not know how
+//! telemetry travelled: [`Telemetry`](crate::telemetry::Telemetry) is in data-path order, whichever packet carried
 //! it.
 
 mod needs;
@@ -23,46 +24,48 @@ use crate::port_algorithm::PortAlgorithm;
 use std::fmt;
 use weir_units::Time;
 
-/// A scheme and the values of its parameters; makes the sender and receiver halves.
+/// A scheme with the values of its parameters; the factory of its sender and receiver halves.
 ///
-/// Implemented for every [`Scheme`], which is what a scheme's author writes.
+/// Implemented for every [`Scheme`], which is the trait that a new scheme implements.
 pub trait SchemeConfig: fmt::Debug + Send + Sync {
-    /// Returns the name that experiments use.
+    /// Returns the name of the scheme in experiment files.
     fn name(&self) -> &'static str;
-    /// Returns one sentence for the list of schemes.
+    /// Returns a one-sentence description for the list of schemes.
     fn about(&self) -> &'static str;
-    /// Returns every parameter.
+    /// Returns the declarations of all parameters.
     fn parameters(&self) -> Vec<Parameter>;
-    /// Returns the value of a parameter as [`set`](Self::set) reads it; `Open` if there is no such parameter.
+    /// Returns the value of a parameter in the form that [`set`](Self::set) accepts; `None` if there is no such
+    /// parameter.
     fn get(&self, parameter: &str) -> Option<String>;
-    /// Returns every parameter's name and value, in the order of declaration.
+    /// Returns the names and values of all parameters, in the order of declaration.
     fn values(&self) -> Vec<(&'static str, String)>;
-    /// Sets a parameter. On error nothing has changed.
+    /// Sets a parameter. On error the scheme is unchanged.
     ///
     /// # Errors
     ///
-    /// If there is no such parameter, or it does not take the value.
+    /// The parameter does not exist, or the value is invalid.
     fn set(&mut self, parameter: &str, value: &str) -> Result<(), ParameterError>;
-    /// Returns what the scheme wants from the network and from the transport.
+    /// Returns what the scheme requires of the switches and of the transport.
     fn needs(&self) -> Needs;
-    /// Returns what switches compute for each port, on a fabric of this base round-trip time.
+    /// Returns the algorithm that switches run for each port, on a fabric of this base RTT; `None` if they run none.
     fn port_algorithm(&self, base_rtt: Time) -> Option<PortAlgorithm>;
-    /// Makes the sender half of one flow.
+    /// Creates the sender half of a message with one subflow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of one message with [`TransportNeeds::subflows`] subflows.
+    /// Creates the sender half of a message with [`TransportNeeds::subflows`] subflows.
     fn multipath_sender(&self, flow: &FlowParams) -> Box<dyn MultipathSender>;
-    /// Makes the receiver half of one host, which gets the host's own values in place of a flow's.
+    /// Creates the receiver half of a host. The parameters describe the host itself.
     fn receiver(&self, host: &FlowParams) -> Box<dyn Receiver>;
 }
 
-/// A congestion control scheme: its parameters, what it needs, and its sender half.
+/// A congestion control scheme: its parameters, its needs and its sender half.
 ///
-/// The type holds the values of the parameters; its `Default` has their defaults. [`SchemeConfig`] follows.
+/// The type holds the values of the parameters, and its `Default` the default values. Every `Scheme` is a
+/// [`SchemeConfig`].
 ///
 /// ```
 /// use weir_host::scheme::{AckEvent, Decision, FlowParams, Needs, Scheme, Sender, SwitchProgram};
 /// use weir_host::schemes::Registry;
-/// use weir_host::telemetry::TelemetryChecks;
+/// use weir_host::telemetry::TelemetryCounters;
 /// use weir_units::Bandwidth;
 ///
 /// weir_host::parameters! {
@@ -91,7 +94,7 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 /// struct FixedSender(Decision);
 ///
 /// impl Sender for FixedSender {
-///     fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryChecks) -> Decision {
+///     fn on_ack(&mut self, _ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
 ///         self.0
 ///     }
 ///     fn decision(&self) -> Decision {
@@ -104,24 +107,24 @@ pub trait SchemeConfig: fmt::Debug + Send + Sync {
 /// assert_eq!(half.get("share").as_deref(), Some("0.25"));
 /// ```
 pub trait Scheme: Parameters {
-    /// The name that experiments use.
+    /// Name of the scheme in experiment files.
     const NAME: &'static str;
-    /// One sentence for the list of schemes.
+    /// One-sentence description for the list of schemes.
     const ABOUT: &'static str;
-    /// Returns what the scheme wants from the network and from the transport.
+    /// Returns what the scheme requires of the switches and of the transport.
     fn needs(&self) -> Needs;
-    /// Returns what switches compute for each port, on a fabric of this base round-trip time. Default: nothing.
+    /// Returns the algorithm that switches run for each port, on a fabric of this base RTT. Default: none.
     fn port_law(&self, _base_rtt: Time) -> Option<PortAlgorithm> {
         None
     }
-    /// Makes the sender half of one flow.
+    /// Creates the sender half of a message with one subflow.
     fn sender(&self, flow: &FlowParams) -> Box<dyn Sender>;
-    /// Makes the sender half of a message with [`TransportNeeds::subflows`] subflows. Default: one,
-    /// [`sender`](Self::sender).
+    /// Creates the sender half of a message with [`TransportNeeds::subflows`] subflows. Default:
+    /// [`sender`](Self::sender), for schemes with one subflow.
     fn coupled(&self, flow: &FlowParams) -> Box<dyn MultipathSender> {
         Box::new(self.sender(flow))
     }
-    /// Makes the receiver half of one host. Default: the transport's echoes are enough.
+    /// Creates the receiver half of a host. Default: one that adds nothing to what the transport echoes.
     fn receiver(&self, _host: &FlowParams) -> Box<dyn Receiver> {
         Box::new(DefaultReceiver)
     }

@@ -1,4 +1,4 @@
-//! The needs of a scheme: its demands on switches, links and the transport.
+//! What a scheme requires of switches, links and the transport.
 
 use crate::capabilities::{Capabilities, Capability};
 use crate::parameter::ParameterValue;
@@ -8,14 +8,14 @@ use std::fmt;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Ratio, Time};
 
-/// The kinds of loss recovery.
+/// The kinds of loss recovery of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossRecovery {
-    /// The receiver asks for what is missing, the sender goes back there (RoCE): for fabrics that lose next
-    /// to nothing.
+    /// The receiver discards what lies behind a gap and sends a NACK; the sender goes back to the gap (RoCE). For
+    /// fabrics that lose almost no packets.
     GoBackN,
-    /// As TCP does: the receiver keeps what came behind a gap, the sender fills the gap. Messages may have
-    /// several subflows.
+    /// The receiver keeps what lies behind a gap, and the sender retransmits only what is missing, as in TCP.
+    /// Messages may have several subflows.
     Selective,
 }
 
@@ -28,14 +28,14 @@ impl fmt::Display for LossRecovery {
     }
 }
 
-/// The transport that a scheme wants for its messages.
+/// The transport that a scheme requires for its messages.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct TransportNeeds {
     /// The kind of loss recovery.
     pub recovery: LossRecovery,
-    /// Subflows of a message, 1 to [`MAX_SUBFLOWS`]; above 1 only with [`LossRecovery::Selective`].
+    /// Subflows per message, 1 to [`MAX_SUBFLOWS`]; more than 1 only with [`LossRecovery::Selective`].
     pub subflows: u8,
-    /// True if flows start with a small window that doubles per round trip, and not at line rate.
+    /// True if flows start with a small window that doubles every round trip, false if they start at line rate.
     pub slow_start: bool,
 }
 
@@ -46,54 +46,55 @@ impl Default for TransportNeeds {
     }
 }
 
-/// Subflows of a message, at most: the header's index has 4 bits.
+/// Upper bound of the subflows of a message: the header's index has 4 bits.
 pub const MAX_SUBFLOWS: u8 = 16;
 
-/// The packets that gather telemetry.
+/// The packets on which switches write telemetry.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum TelemetrySource {
-    /// None.
+    /// No packets.
     None,
     /// DATA packets, whose records the receiver copies to the ACK (HPCC).
     Data,
-    /// DATA, one packet per round trip: the next one asks when the last one is acknowledged.
+    /// One DATA packet per round trip: the next request is sent when the last one is acknowledged.
     DataOncePerRtt,
-    /// DATA, one packet per round trip as with [`DataOncePerRtt`](Self::DataOncePerRtt), and all others from congested
-    /// ports only ([`PortAlgorithm::Congestion`](crate::law::PortLaw::Congestion)).
+    /// One DATA packet per round trip, as with [`DataOncePerRtt`](Self::DataOncePerRtt); all other DATA packets
+    /// gather records of congested ports only
+    /// ([`PortAlgorithm::Congestion`](crate::port_algorithm::PortAlgorithm::Congestion)).
     DataOnCongestion,
-    /// PROBE packets, one per round trip, whose records come back on PROBE_REPLY. DATA stays as it is.
+    /// PROBE packets, one per round trip, whose records return in PROBE_REPLY. DATA carries no telemetry.
     Probes,
     /// ACKs, on the return path (FNCC).
     Acks,
-    /// DATA asks, and a switch answers by itself, with a RATE packet (RoCC). There are no records.
+    /// None, but DATA carries the request flag, to which a switch may answer with a RATE packet (RoCC).
     RateNotifications,
 }
 
-/// The P4 program that does in the switches what a scheme wants of them, named as in `p4src`.
+/// The P4 program that the switches run, named as in `p4src`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum SwitchProgram {
-    /// Marks.
+    /// ECN marks.
     Ecn,
     /// Telemetry on DATA and probes.
     Hpcc,
-    /// The same with the ids of switch and port, and time instead of queue on demand.
+    /// Telemetry on DATA and probes, with switch and port ids and, on request, sojourn time in place of queue length.
     HpccPlus,
     /// Telemetry on ACKs.
     Fncc,
-    /// RoCC's fair rates, see [`PortAlgorithm`](crate::law::PortLaw).
+    /// RoCC's fair rates, see [`PortAlgorithm`](crate::port_algorithm::PortAlgorithm).
     Rocc,
-    /// RCP's.
+    /// RCP's fair rates.
     Rcp,
-    /// Marks, and deflects short messages.
+    /// ECN marks, and deflection of short messages.
     Dart,
-    /// ExpressPass' credits.
+    /// ExpressPass: credits are rate-limited.
     Xpass,
-    /// Does what `Ecn`, `Hpcc`, `Fncc` and `Dart` do, as each packet asks.
+    /// The functions of `Ecn`, `Hpcc`, `Fncc` and `Dart`, as each packet requests.
     Weir,
 }
 
 impl SwitchProgram {
-    /// All there are.
+    /// All programs, in the order in which messages list them.
     pub const ALL: [SwitchProgram; 9] = [
         SwitchProgram::Ecn,
         SwitchProgram::Hpcc,
@@ -106,7 +107,7 @@ impl SwitchProgram {
         SwitchProgram::Weir,
     ];
 
-    /// Returns the program's file, without ending.
+    /// Returns the name of the program's file in `p4src`, without extension.
     pub const fn name(self) -> &'static str {
         match self {
             SwitchProgram::Ecn => "ecn",
@@ -121,7 +122,7 @@ impl SwitchProgram {
         }
     }
 
-    /// Returns what the program declares in its P4Info.
+    /// Returns the capabilities that the program declares in its P4Info.
     pub const fn abilities(self) -> Capabilities {
         use Capability::{
             AckRecords, CongestionRecords, Credits, DataRecords, Deflection, LinkRecords, Marks,
@@ -157,7 +158,7 @@ impl FromStr for SwitchProgram {
         found.ok_or_else(|| {
             let names = SwitchProgram::ALL.map(SwitchProgram::name);
             format!(
-                "there is no program \"{text}\", there are {}{}",
+                "unknown switch program \"{text}\"; known programs: {}{}",
                 names.join(", "),
                 did_you_mean(text, names)
             )
@@ -165,37 +166,36 @@ impl FromStr for SwitchProgram {
     }
 }
 
-/// The requirements of a scheme on the network and on the transport. Start from [`Needs::of`].
+/// What a scheme requires of the switches and of the transport. Start from [`Needs::of`].
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Needs {
     /// The P4 program of the switches.
     pub program: SwitchProgram,
     /// The packets that gather telemetry.
     pub telemetry: TelemetrySource,
-    /// The content of a telemetry record.
+    /// The format of telemetry records.
     pub records: RecordFormat,
-    /// The fields that the scheme reads in the records, if they are a program's own
-    /// ([`custom_record_fields`](crate::own_record)): at most [`MAX_FIELDS`](crate::own_record::MAX_FIELDS). `Open`: the records
-    /// are Weir's.
+    /// Names of the fields that the scheme reads in records of a custom format
+    /// ([`custom_record`](crate::custom_record)): at most [`MAX_FIELDS`](crate::custom_record::MAX_FIELDS). `None` if
+    /// the records have one of Weir's formats.
     pub custom_record_fields: Option<&'static [&'static str]>,
-    /// Thresholds at which switches mark DATA, which is sent ECN-capable then, unless the experiment sets
-    /// others; `Open` if the scheme does not look at marks.
+    /// Thresholds at which switches mark DATA, unless the experiment sets others; DATA is then sent as ECN-capable.
+    /// `None` if the scheme uses no marks.
     pub ecn: Option<EcnThresholds>,
-    /// True if the scheme's receiver half writes the ACK's grant field. Otherwise the transport echoes the path id of
-    /// the DATA packet there.
+    /// True if the receiver half writes the grant field of ACKs. Otherwise the transport echoes the path id of the
+    /// DATA packet in that field.
     pub grant: bool,
-    /// The messages that switches may deflect, and when; `Open` if the scheme works with switches that deflect nothing.
+    /// Which messages switches may deflect, and when; `None` if the scheme uses no deflection.
     pub deflection: Option<Deflection>,
-    /// The longest message that is sent before longer ones and has a priority class of its own; `Open` if all
+    /// Size up to which messages are sent before longer ones and get a priority class of their own; `None` if all
     /// messages are treated alike.
     pub express_max_size: Option<Bytes>,
-    /// The transport of its messages, where the experiment does not name another.
+    /// The transport of the scheme's messages, unless the experiment sets another.
     pub transport: TransportNeeds,
 }
 
 impl Needs {
-    /// Returns the needs of a scheme that wants this program in the switches, no telemetry, no marks and RDMA's
-    /// transport.
+    /// Returns the needs of a scheme that requires this switch program and go-back-N, without telemetry or marks.
     pub fn of(program: SwitchProgram) -> Needs {
         Needs {
             program,
@@ -210,7 +210,7 @@ impl Needs {
         }
     }
 
-    /// Returns what the switches' program has to offer for them.
+    /// Returns the capabilities that the switch program must have.
     pub fn abilities(&self) -> Capabilities {
         let gathered = match self.telemetry {
             TelemetrySource::None => None,
@@ -237,29 +237,29 @@ impl Needs {
     }
 }
 
-/// ECN thresholds of a port of rate `reference_rate`, in proportion for other rates: never a mark up to `kmin`
-/// bytes of queue, always beyond `kmax`, between them with a probability that rises to `pmax`. `kmin` =
-/// `kmax` is a step. Written `30KB/10Gbps` or `100KB-400KB:0.2/25Gbps`.
+/// ECN thresholds of a port of rate `reference_rate`, scaled in proportion for other rates. Up to `kmin` bytes of
+/// queue no packet is marked, beyond `kmax` every packet, and in between the probability rises linearly to `pmax`.
+/// `kmin` = `kmax` is a step. Written `30KB/10Gbps` or `100KB-400KB:0.2/25Gbps`.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct EcnThresholds {
-    /// Never mark up to here.
+    /// Queue length up to which no packet is marked.
     pub kmin: Bytes,
-    /// Always mark beyond this.
+    /// Queue length beyond which every packet is marked.
     pub kmax: Bytes,
-    /// Probability just below `kmax`.
+    /// Marking probability just below `kmax`, 0 to 1.
     pub pmax: Ratio,
-    /// The rate the thresholds are for.
+    /// The port rate to which the thresholds apply.
     pub reference_rate: Bandwidth,
 }
 
 impl EcnThresholds {
-    /// Returns the marking that begins at a queue of `k` on a port of rate `reference_rate`, with every packet.
+    /// Returns thresholds that mark every packet beyond a queue of `k` bytes on a port of rate `reference_rate`.
     pub const fn step(k: Bytes, reference_rate: Bandwidth) -> EcnThresholds {
         EcnThresholds { kmin: k, kmax: k, pmax: Ratio::ONE, reference_rate }
     }
 }
 
-/// The values that [`EcnThresholds`] accepts, for the help of parameters.
+/// Description of the values that [`EcnThresholds`] accepts, for the help text of parameters.
 pub const MARKING_RANGE: &str = "K/rate for a step, or Kmin-Kmax:Pmax/rate";
 
 impl ParameterValue for EcnThresholds {
@@ -271,13 +271,15 @@ impl ParameterValue for EcnThresholds {
             None => (thresholds, thresholds, "1"),
             Some((ramp, pmax)) => match ramp.split_once('-') {
                 Some((kmin, kmax)) => (kmin, kmax, pmax),
-                None => return Err(format!("\"{ramp}\" is no ramp, write Kmin-Kmax")),
+                None => return Err(format!("invalid range \"{ramp}\", expected Kmin-Kmax")),
             },
         };
         let (kmin, kmax): (Bytes, Bytes) = (kmin.parse().map_err(say)?, kmax.parse().map_err(say)?);
         let pmax: Ratio = pmax.parse()?;
         if per == Bandwidth::ZERO || kmax == Bytes::ZERO || kmin > kmax || pmax.get() > 1.0 {
-            return Err(format!("\"{text}\": rate and Kmax are above 0, Kmin up to Kmax, Pmax up to 1"));
+            return Err(format!(
+                "\"{text}\": rate and Kmax must be positive, Kmin at most Kmax, Pmax at most 1"
+            ));
         }
         Ok(EcnThresholds { kmin, kmax, pmax, reference_rate: per })
     }
@@ -287,34 +289,34 @@ impl ParameterValue for EcnThresholds {
     }
 }
 
-/// The requirements of a scheme on switches that deflect (Dart section IV).
+/// What a scheme requires of switches that deflect messages (Dart section IV).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Deflection {
-    /// Deflections that a packet of a short message is allowed; other packets are allowed none.
+    /// Number of times that a packet of a short message may be deflected; other packets are never deflected.
     pub tokens: u8,
-    /// The longest message that is short.
+    /// Size up to which a message is short.
     pub short: Bytes,
-    /// A port whose queue is longer is congested.
+    /// Queue length beyond which a port counts as congested.
     pub threshold: QueueThreshold,
-    /// Ports to hosts are deflected from too: the message goes back into the network.
+    /// True if packets are deflected from ports to hosts too; the message then goes back into the network.
     pub at_hosts: bool,
-    /// Idle time after which a switch may reclaim the entry of a message; `Open`: never.
+    /// Idle time after which a switch may reclaim the entry of a message; `None`: never.
     pub lifetime: Option<Time>,
 }
 
 impl Deflection {
-    /// Tokens of a message's packets. One without a size is long.
+    /// Returns the number of tokens of the packets of a message. A message of unknown size is not short.
     pub fn tokens_of(&self, size: Option<Bytes>) -> u8 {
         if size.is_some_and(|size| size <= self.short) { self.tokens } else { 0 }
     }
 }
 
-/// A queue of a port of rate `reference_rate`, in proportion for other rates. Written `15KB/10Gbps`.
+/// A queue length at a port of rate `per`, scaled in proportion for other rates. Written `15KB/10Gbps`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueThreshold {
-    /// Bytes that wait.
+    /// Queue length in bytes.
     pub queue: Bytes,
-    /// The rate the limit is for.
+    /// The port rate to which the queue length applies.
     pub per: Bandwidth,
 }
 
@@ -323,7 +325,11 @@ impl ParameterValue for QueueThreshold {
         let say = |e: ParseUnitError| e.to_string();
         let (queue, per) = text.split_once('/').ok_or_else(|| format!("\"{text}\" has no /rate"))?;
         let limit = QueueThreshold { queue: queue.parse().map_err(say)?, per: per.parse().map_err(say)? };
-        if limit.per == Bandwidth::ZERO { Err("its rate is above 0".to_owned()) } else { Ok(limit) }
+        if limit.per == Bandwidth::ZERO {
+            Err("rate must be greater than zero".to_owned())
+        } else {
+            Ok(limit)
+        }
     }
     fn to_text(self) -> String {
         format!("{}/{}", self.queue, self.per)

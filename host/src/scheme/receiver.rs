@@ -1,82 +1,84 @@
-//! The receiver half of a host.
+//! The receiver half of a scheme: the events that it receives, and its answers.
 
 use crate::telemetry::{Telemetry, TelemetryCounters};
 use std::fmt;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
 
-/// A DATA packet as the receiver half sees it.
+/// An accepted DATA packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct DataEvent<'a> {
-    /// The time it arrived.
+    /// Time of arrival.
     pub now: Time,
     /// The sender's address.
     pub source: Ipv4Addr,
     /// Payload bytes.
     pub payload: Bytes,
-    /// Bytes of its frame.
+    /// Frame length in bytes, with the Ethernet header and without FCS.
     pub frame: Bytes,
-    /// True if it was marked.
+    /// True if the packet has an ECN mark (CE).
     pub marked: bool,
-    /// A small number that is this flow's as long as the host knows it, so that state per flow may
-    /// lie in an array; `Open` if the flow has ended before.
+    /// Index of the flow at this host, stable while the host holds state for the flow, so that per-flow state may lie
+    /// in an array. `None` if the message is complete.
     pub slot: Option<u32>,
-    /// True if this is the flow's first packet here: earlier content of the slot belongs to another flow.
+    /// True if this is the first packet of the flow that this receiver half sees. State stored under `slot` before
+    /// belongs to another flow.
     pub first: bool,
     /// True if the packet completes its message.
     pub last: bool,
-    /// Flows active at this receiver, the packet's own included: at least 1.
+    /// Number of active flows at this host, including this one: at least 1.
     pub active_flows: u16,
-    /// The low 16 bits of the addresses of those that it announces (Dart's look-ahead); in order and
-    /// for the first time.
+    /// The low 16 bits of the addresses of the senders that the packet announces (Dart's look-ahead). Empty if the
+    /// packet is not the next one in order, so that each announcement is seen once.
     pub announced: &'a [[u8; 2]],
-    /// The number of the incast that this list is of; 0: it has none.
+    /// The number of the incast that the announcement belongs to; 0 if it has none.
     pub incast: u32,
-    /// The number of the credit that it was sent for, where there are credits.
+    /// The number of the credit for which the packet was sent; 0 if the scheme uses no credits.
     pub credit: u32,
-    /// XOR of the switch ids on its path.
+    /// XOR of the switch ids on the path of the packet.
     pub path_id: u16,
-    /// Telemetry of the packet's path, first hop after the sender first; none if the receiver
-    /// [does not read it](Receiver::reads_records).
+    /// Telemetry of the packet's path, first hop after the sender first; empty if the receiver [does not want
+    /// it](Receiver::wants_telemetry).
     pub telemetry: &'a Telemetry<'a>,
 }
 
-/// The fields that the receiver half adds to an ACK.
+/// What the receiver half adds to the answer to a DATA packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct AckFields {
-    /// The ACK's concurrency field.
+    /// The concurrency field of the ACK.
     pub concurrency: u16,
-    /// The ACK's grant field; used if [`Needs::grant`](super::Needs::grant).
+    /// The grant field of the ACK; ignored unless [`Needs::grant`](super::Needs::grant) is set.
     pub grant: u32,
-    /// Acknowledge at once, even if fewer than `ack_every` packets came.
+    /// Send the ACK at once, even if fewer than `ack_every` packets have arrived.
     pub ack_now: bool,
     /// Send a congestion notification packet, ahead of the ACK.
     pub cnp: bool,
-    /// Do not tell the sender of the mark.
+    /// Do not echo the ECN mark to the sender.
     pub suppress_ecn_echo: bool,
 }
 
 /// A credit that is due.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Credit {
-    /// Its number; `Open` if it is lost at the host already.
+    /// The credit's number; `None` if the host drops the credit itself.
     pub number: Option<u32>,
     /// Time at which the flow's next credit is due.
     pub next: Time,
 }
 
-/// The receiver half: one per host.
+/// The receiver half of a scheme: one per host, for all flows to it.
 pub trait Receiver: fmt::Debug + Send {
-    /// A DATA packet arrived. Telemetry that cannot be is left out and counted in `checks`.
+    /// Called for every accepted DATA packet. Implausible telemetry is ignored and counted in `checks`.
     fn on_data(&mut self, data: &DataEvent<'_>, checks: &mut TelemetryCounters) -> AckFields;
-    /// Returns whether [`DataEvent::telemetry`] has the records of the packet: false if the receiver does not read them,
-    /// which saves parsing them.
+    /// Returns whether [`DataEvent::telemetry`] must be filled; if false, records are not parsed.
     fn wants_telemetry(&self) -> bool {
         true
     }
-    /// The flow in this slot has had credits up to this number from the scheme before: numbers go on.
+    /// Called after a scheme change, before the next [`credit`](Self::credit): the previous scheme's last credit for
+    /// the flow in `slot` had the number `last`, so numbering continues above it.
     fn resume_credits(&mut self, _slot: u32, _last: u32) {}
-    /// The flow in this slot is due for a credit; it `begins` with its request. `Open`: there are no credits.
+    /// Called when the flow in `slot` is due for a credit. `is_first` is true for the first credit after a request
+    /// (PROBE) or a scheme change; the flow's credit state then starts afresh. `None` if the scheme uses no credits.
     fn credit(&mut self, _now: Time, _slot: u32, _is_first: bool) -> Option<Credit> {
         None
     }

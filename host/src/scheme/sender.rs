@@ -1,124 +1,126 @@
-//! The sender half of a flow: the events that it gets, and its decisions.
+//! The sender half of a scheme: the events that it receives, and its decisions.
 
 use crate::custom_record::RecordFields;
 use crate::telemetry::{Telemetry, TelemetryCounters};
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The facts about a flow that a sender half knows from the start.
+/// The parameters of a flow that are known when it starts.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FlowParams {
-    /// Rate of the host's NIC: flows start at it.
+    /// Rate of the host's NIC, at which flows start.
     pub nic_rate: Bandwidth,
-    /// `T`, the base round-trip time of the fabric.
+    /// `T`: the base round-trip time of the fabric.
     pub base_rtt: Time,
-    /// Payload of a full packet.
+    /// Payload bytes of a full packet.
     pub payload: Bytes,
-    /// Unit of the telemetry's timestamps.
+    /// Unit of telemetry timestamps.
     pub tick: Time,
-    /// Positions, in a record, of the fields of [`Needs::own_record`](super::Needs::own_record).
+    /// Positions in a record of the fields named by
+    /// [`Needs::custom_record_fields`](super::Needs::custom_record_fields).
     pub record: RecordFields,
 }
 
-/// An ACK (or a NACK, which acknowledges what came before the gap) as the scheme sees it; or the reply to
-/// a probe, where `seq` and `snd_nxt` number probes.
+/// An ACK, or a NACK, which acknowledges everything before the gap; or the reply to a probe, for which `seq` and
+/// `snd_nxt` count probes instead of bytes.
 #[derive(Clone, Copy, Debug)]
 pub struct AckEvent<'a> {
-    /// The time it arrived.
+    /// Time of arrival.
     pub now: Time,
-    /// Next byte the receiver expects; never beyond `snd_nxt`, never going back.
+    /// Next byte that the receiver expects. Never greater than `snd_nxt`, never decreasing.
     pub seq: u64,
-    /// Payload bytes this ACK acknowledged for the first time.
+    /// Payload bytes that this ACK acknowledges for the first time.
     pub acked: Bytes,
-    /// Next byte the sender would send.
+    /// Next byte that the sender would send.
     pub snd_nxt: u64,
-    /// Time from sending the acknowledged packet, if the echoed stamp can be one of ours.
+    /// Time since the acknowledged packet was sent; `None` if the echoed timestamp is implausible.
     pub rtt: Option<Time>,
-    /// True if the acknowledged packet was marked.
+    /// True if the acknowledged packet had an ECN mark.
     pub ecn_echo: bool,
-    /// Flows at the receiver as it reported them; 0 if it does not report.
+    /// Number of active flows at the receiver; 0 if it does not report them.
     pub concurrency: u16,
-    /// The grant field, if [`Needs::grant`](super::Needs::grant).
+    /// The grant field of the ACK; 0 unless [`Needs::grant`](super::Needs::grant) is set.
     pub grant: u32,
-    /// XOR of switch ids on the path the telemetry describes.
+    /// XOR of the switch ids on the path that the telemetry describes.
     pub path_id: u16,
-    /// XOR of switch ids on the path that the acknowledged DATA took. It differs from `path_id` where ACKs gather
-    /// telemetry and return by another path.
+    /// XOR of the switch ids on the path of the acknowledged DATA. Differs from `path_id` where ACKs gather telemetry
+    /// and return by another path.
     pub data_path: u16,
-    /// Telemetry of the path, first hop after the sender first.
+    /// Telemetry of the path, first hop after the sender first; empty if the packet carries none.
     pub telemetry: &'a Telemetry<'a>,
 }
 
-/// A RATE packet as the scheme sees it: a switch says how fast the flow may be.
+/// A RATE packet, by which a switch assigns a rate to the flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct RateEvent {
-    /// The time it arrived.
+    /// Time of arrival.
     pub now: Time,
-    /// The rate; whatever a forger likes.
+    /// The rate. Not authenticated: may have any value.
     pub rate: Bandwidth,
-    /// Identifies the port: its number, and the XOR of the switch ids on the path from it.
+    /// Identifies the congestion point: port number, and XOR of the switch ids on the path from it.
     pub congestion_point: (u32, u16),
 }
 
-/// The evidence of a loss.
+/// How a loss was detected.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LossKind {
-    /// The receiver saw a gap: it said so, or duplicate ACKs did.
+    /// A NACK or duplicate ACKs report a gap at the receiver.
     Nack,
-    /// Nothing was acknowledged for a retransmission timeout.
+    /// Nothing was acknowledged until the retransmission timeout.
     Timeout,
 }
 
-/// Packets were lost; the transport goes back to the first unacknowledged byte.
+/// A loss. With go-back-N the transport goes back to `seq`; with selective retransmission it retransmits the missing
+/// packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LossEvent {
-    /// The time it was noticed.
+    /// Time of detection.
     pub now: Time,
-    /// The evidence of the loss.
+    /// How the loss was detected.
     pub kind: LossKind,
-    /// The byte the sender goes back to.
+    /// The first unacknowledged byte.
     pub seq: u64,
-    /// Next byte to be sent before the loss was detected.
+    /// Next byte that the sender would have sent before the loss was detected.
     pub snd_nxt: u64,
 }
 
-/// The limits of a flow from now on.
+/// The limits under which a flow sends until the next decision.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Decision {
-    /// Payload bytes that may be in flight before another packet is sent. At least 1.
+    /// Payload bytes in flight below which another packet may be sent. At least 1.
     pub window: Bytes,
-    /// Rate at which frames leave. At least 1 bit/s.
+    /// Pacing rate, counted in frame bytes. At least 1 bit/s.
     pub rate: Bandwidth,
-    /// Time at which to call [`Sender::on_timer`].
+    /// Time at which to call [`Sender::on_timer`]; `None` cancels the timer.
     pub timer: Option<Time>,
 }
 
 /// The sender half of a message with one subflow.
 pub trait Sender: fmt::Debug + Send {
-    /// Feedback arrived. Telemetry that cannot be is left out and counted in `checks`.
+    /// Called for an ACK, a NACK or the reply to a probe. Implausible telemetry is ignored and counted in `checks`.
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision;
-    /// Packets were lost. Schemes for lossless fabrics leave this to the transport.
+    /// Called when a loss is detected. Default: no reaction beyond the retransmission by the transport.
     fn on_loss(&mut self, _loss: &LossEvent) -> Decision {
         self.decision()
     }
-    /// A congestion notification packet arrived.
+    /// Called for a congestion notification packet.
     fn on_cnp(&mut self, _now: Time) -> Decision {
         self.decision()
     }
-    /// A switch sent a rate.
+    /// Called for a RATE packet from a switch.
     fn on_rate(&mut self, _rate: &RateEvent) -> Decision {
         self.decision()
     }
-    /// The decision's timer expired.
+    /// Called when the [`timer`](Decision::timer) of the last decision expires.
     fn on_timer(&mut self, _now: Time) -> Decision {
         self.decision()
     }
-    /// Before any event: the flow does not start, but goes on from what another law has left, and must not start again
-    /// at line rate.
+    /// Called once, before any event, when a policy replaces the scheme of a running flow: start from `from`, the
+    /// effective rate that the previous scheme left, and not from line rate.
     fn resume(&mut self, _now: Time, _from: &SendingRate) -> Decision {
         self.decision()
     }
-    /// Returns the decision in force; before any event, how the flow starts.
+    /// Returns the decision in force. Before any event this is how the flow starts.
     fn decision(&self) -> Decision;
 }
 
@@ -127,7 +129,7 @@ pub trait Sender: fmt::Debug + Send {
 pub struct SendingRate {
     /// Effective sending rate in bit/s: `min(rate, window / base_rtt)`.
     pub rate: f64,
-    /// The same per base round trip, in bytes; at least 1.
+    /// Bytes sent per base RTT at that rate; at least 1.
     pub window: f64,
 }
 
@@ -144,19 +146,19 @@ impl SendingRate {
 /// The state of a subflow's loss recovery.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum RecoveryState {
-    /// It is not.
+    /// Not in loss recovery.
     Open,
-    /// Fast recovery: duplicate ACKs told of the loss.
+    /// Fast recovery, after duplicate ACKs signalled a loss.
     FastRecovery,
-    /// A timeout did, and what was in flight then is not acknowledged yet.
+    /// After a retransmission timeout, until everything that was in flight at the timeout is acknowledged.
     Loss,
 }
 
-/// The sender half of a message: one for all its subflows, which it sees together.
+/// The sender half of a message with any number of subflows: one for all of them.
 ///
-/// An event changes what its own subflow may do, and whether any may send new data.
+/// A decision applies to the subflow of the event. An event may also change which subflows may send new data.
 pub trait MultipathSender: fmt::Debug + Send {
-    /// Feedback arrived on a subflow.
+    /// Called for an ACK on subflow `subflow`, whose loss recovery is in state `repair`.
     fn on_ack(
         &mut self,
         subflow: usize,
@@ -164,33 +166,34 @@ pub trait MultipathSender: fmt::Debug + Send {
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,
     ) -> Decision;
-    /// Packets of a subflow were lost.
+    /// Called when a loss is detected on a subflow.
     fn on_loss(&mut self, subflow: usize, loss: &LossEvent) -> Decision;
-    /// A congestion notification packet arrived on a subflow.
+    /// Called for a congestion notification packet on a subflow.
     fn on_cnp(&mut self, subflow: usize, _now: Time) -> Decision {
         self.decision(subflow)
     }
-    /// A switch sent a rate for a subflow.
+    /// Called for a RATE packet on a subflow.
     fn on_rate(&mut self, subflow: usize, _rate: &RateEvent) -> Decision {
         self.decision(subflow)
     }
-    /// Returns the timer of a subflow's decision expired.
+    /// Called when the `timer` of the subflow's last decision expires.
     fn on_timer(&mut self, subflow: usize, _now: Time) -> Decision {
         self.decision(subflow)
     }
-    /// As [`Sender::resume`], for one subflow after the other.
+    /// As [`Sender::resume`]; called for each subflow in order.
     fn resume(&mut self, subflow: usize, _now: Time, _from: &SendingRate) -> Decision {
         self.decision(subflow)
     }
-    /// Returns the decision in force for a subflow; before any event, how it starts.
+    /// Returns the decision in force for a subflow. Before any event this is how the subflow starts.
     fn decision(&self, subflow: usize) -> Decision;
-    /// Returns whether a subflow may send new data. At least one may.
+    /// Returns whether the scheme allows a subflow to send new data. True for at least one subflow.
     fn is_active(&self, _subflow: usize) -> bool {
         true
     }
 }
 
-/// A sender half of one path is the sender half of a message with one subflow. Loss recovery is left to the transport.
+/// A [`Sender`] as the sender half of a message with one subflow. The index and the state of loss recovery are
+/// ignored.
 impl MultipathSender for Box<dyn Sender> {
     fn on_ack(
         &mut self,

@@ -1,8 +1,8 @@
-//! DCTCP (SIGCOMM 2010): the share of marked bytes per round trip says how far to slow down.
+//! DCTCP (SIGCOMM 2010): reduces the rate in proportion to the share of marked bytes per round trip.
 //!
-//! As a rate its form is the HPCC simulator's (`rdma-hw.cc:998-1050`): a message starts at line rate, without
-//! slow start, and the window is the rate times `T`. As a window it is TCP's (RFC 8257), for networks that
-//! lose packets.
+//! The form `rate` is the HPCC simulator's (`rdma-hw.cc:998-1050`): a message starts at line rate, without slow
+//! start, and the window is the rate times `T`. The form `window` is TCP's (RFC 8257), for networks that lose
+//! packets.
 
 use super::multipath::{DctcpLaw, WindowsConfig};
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
@@ -43,7 +43,7 @@ parameters! {
     }
 }
 
-/// The quantity that the algorithm regulates.
+/// The quantity that the algorithm controls.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Form {
     Rate,
@@ -57,7 +57,7 @@ impl EnumParameter for Form {
 /// The increase after a round trip without marks.
 #[derive(Clone, Copy, Debug)]
 enum Increase {
-    /// A packet more in flight.
+    /// One more packet in flight.
     Packet,
     Window(Bytes),
     Rate(Bandwidth),
@@ -136,12 +136,13 @@ struct DctcpSender {
     increase: f64,
     rate: f64,
     alpha: f64,
-    /// Next byte to be sent when this round trip began. The first round trip does not change alpha.
+    /// `snd_nxt` when the present round trip began; `None` before the first ACK. The first round trip does not change
+    /// alpha.
     round_ends: Option<u64>,
-    /// Bytes of this round trip that were acknowledged, and those of them that were marked.
+    /// Bytes acknowledged in the present round trip, and those of them that were marked.
     acked: u64,
     marked: u64,
-    /// Next byte to be sent at the last decrease; there is no other until it is acknowledged.
+    /// `snd_nxt` at the last decrease. No further decrease until it is acknowledged (CWR state).
     cwr_end_seq: Option<u64>,
 }
 
@@ -153,7 +154,7 @@ impl DctcpSender {
 }
 
 impl Sender for DctcpSender {
-    /// The order is the simulator's: alpha, end of the last cut, cut, increase.
+    /// The order is that of the simulator: alpha, end of the last cut, cut, increase.
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.acked += ack.acked.get();
         self.marked += if ack.ecn_echo { ack.acked.get() } else { 0 };
@@ -173,7 +174,7 @@ impl Sender for DctcpSender {
         }
         self.decision()
     }
-    /// DCTCP treats loss as TCP does (RFC 8257 §3.5), at most once per round trip.
+    /// DCTCP reacts to loss as TCP does (RFC 8257 §3.5), at most once per round trip.
     fn on_loss(&mut self, loss: &LossEvent) -> Decision {
         if self.cwr_end_seq.is_none_or(|at| loss.seq >= at) {
             self.cut(0.5, loss.snd_nxt);

@@ -1,8 +1,8 @@
-//! ExpressPass (SIGCOMM 2017): the receiver sends credits, a sender sends one packet for each, and switches drop the
-//! credits that there would be no room for data for. The receiver paces credits per flow, and learns from those
-//! that were lost.
+//! ExpressPass (SIGCOMM 2017): the receiver sends credits, the sender sends one packet per credit, and switches drop
+//! the credits whose data would exceed a link. The receiver paces the credits of each flow and adapts their rate to
+//! credit loss.
 //!
-//! The feedback is that of the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
+//! The feedback control follows the authors' ns-2 agent (`xpass.cc`, `credit_feedback_control`).
 
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameters;
@@ -40,7 +40,7 @@ parameters! {
         least_weight: f64 = 0.01 => {
             in 0.001..=MAX_WEIGHT, symbol: "w_min", range: "0.001 to 0.5", source: "ExpressPass",
         };
-        /// Credit loss that is no congestion for a slow flow; falls to 0 at the maximum rate.
+        /// Share of credits that a slow flow may lose without reducing its rate; falls to 0 at the maximum rate.
         target_loss: f64 = 0.125 => {
             in 0.0..=0.9, range: "0 to 0.9",
             source: "ExpressPass authors' ns-2: target_loss_scaling; the paper has 0.1 for all rates",
@@ -52,14 +52,13 @@ parameters! {
     }
 }
 
-/// The most that the weight grows to, and by how much at a time (`xpass.cc`).
+/// Upper bound of the weight, and its increment (`xpass.cc`).
 const MAX_WEIGHT: f64 = 0.5;
 const WEIGHT_STEP: f64 = 0.05;
 
 impl Scheme for ExpressPass {
     const NAME: &'static str = "expresspass";
-    const ABOUT: &'static str =
-        "ExpressPass: receivers send credits, switches drop those there is no room for";
+    const ABOUT: &'static str = "ExpressPass: receivers send credits, switches drop those that exceed a rate";
     fn needs(&self) -> Needs {
         Needs::of(SwitchProgram::Xpass)
     }
@@ -81,7 +80,7 @@ impl Scheme for ExpressPass {
     }
 }
 
-/// Line rate: credits are all that holds it back.
+/// A sender at line rate: only credits limit it.
 #[derive(Debug)]
 struct CreditedSender(RateLimits);
 
@@ -94,30 +93,30 @@ impl Sender for CreditedSender {
     }
 }
 
-/// The receiver of all flows of a host.
+/// The receiver half of a host.
 #[derive(Debug)]
 struct CreditReceiver {
     config: ExpressPass,
-    /// Between credits at the most.
+    /// Interval between credits at the maximum rate.
     interval: Time,
     rtt: Time,
-    /// Time at which the host's own link has room for the next credit; it is limited like a switch's.
+    /// Time at which the host's own link admits the next credit. The host limits credits as a switch does.
     next_slot: Time,
-    /// By the transport's slots.
+    /// Indexed by the transport's slot.
     flows: Vec<CreditFlow>,
 }
 
-/// Credits of one flow. Rates are over the most.
+/// Credit state of one flow. Rates are relative to the maximum credit rate.
 #[derive(Clone, Copy, Debug, Default)]
 struct CreditFlow {
     rate: f64,
     weight: f64,
-    /// The last change was no decrease.
+    /// True if the last update was no decrease.
     rising: bool,
-    /// The next credit's number, and the highest that brought data.
+    /// Number of the next credit, and the highest credit number echoed by DATA.
     next: u32,
     highest_credit: u32,
-    /// Since the last update: credits that should have brought data, and those that did not.
+    /// Since the last update: credits up to `highest_credit`, and those of them that brought no data.
     total: u32,
     lost: u32,
     updated: Time,
@@ -127,6 +126,7 @@ impl CreditReceiver {
     fn feedback(&mut self, now: Time, slot: usize) {
         let ExpressPass { target_loss, least_weight, .. } = self.config;
         let Some(flow) = self.flows.get_mut(slot) else { return };
+        // At most one update per round trip.
         let elapsed = now.saturating_sub(flow.updated);
         if elapsed < self.rtt || flow.total == 0 {
             return;
@@ -145,14 +145,15 @@ impl CreditReceiver {
             flow.rising = true;
             flow.rate = flow.weight + (1.0 - flow.weight) * flow.rate;
         }
-        // At least a credit per round trip.
+        // The minimum is one credit per round trip.
         let min = self.interval.as_secs_f64() / self.rtt.as_secs_f64();
         flow.rate = flow.rate.max(min.min(1.0)).min(1.0);
         (flow.total, flow.lost, flow.updated) = (0, 0, now);
     }
 }
 
-/// Between -1 and 1, another number for another credit: MurmurHash3's finalizer.
+/// Returns a pseudo-random number in [-1, 1): MurmurHash3's finalizer. Schemes have no random generator, and results
+/// must not depend on threads; a hash of time, credit number and slot is reproducible.
 fn jitter_unit(seed: u64) -> f64 {
     let mut x = seed;
     for factor in [0xff51_afd7_ed55_8ccd_u64, 0xc4ce_b9fe_1a85_ec53] {
@@ -177,14 +178,15 @@ impl Receiver for CreditReceiver {
         }
         if begins {
             let ExpressPass { start: rate, weight, .. } = self.config;
-            // Numbers go on, so that a sender that asks again does not take new credits for old ones.
+            // Numbering continues, so that a sender that requests credits again does not take new credits for old
+            // ones.
             let next = self.flows[at].next.wrapping_add(1);
-            let heard = next.wrapping_sub(1);
+            let previous = next.wrapping_sub(1);
             self.flows[at] = CreditFlow {
                 rate,
                 weight,
                 next,
-                highest_credit: heard,
+                highest_credit: previous,
                 updated: now,
                 ..CreditFlow::default()
             };
@@ -196,7 +198,8 @@ impl Receiver for CreditReceiver {
             1.0 + self.config.jitter * jitter_unit(now.as_ps() ^ u64::from(number) << 32 ^ u64::from(slot));
         let gap =
             Time::from_ps((self.interval.as_ps() as f64 / flow.rate * vary) as u64).max(Time::from_ps(1));
-        // The bucket of the host's own port.
+        // A token bucket (GCRA) of the host's own link with depth `burst`. A credit that the bucket drops uses up its
+        // number, so that loss measurement counts it like a credit dropped by a switch.
         let burst = self.interval * u64::from(self.config.burst.saturating_sub(1));
         let sent = self.next_slot <= now.saturating_add(burst);
         if sent {
@@ -209,7 +212,7 @@ impl Receiver for CreditReceiver {
         if let Some(slot) = data.slot.map(|slot| slot as usize)
             && let Some(flow) = self.flows.get_mut(slot)
         {
-            // Not beyond what was sent, nor what was heard before: a forged number changes nothing.
+            // Only a number that was sent and is higher than all before counts: a forged one has no effect.
             let ahead = data.credit.wrapping_sub(flow.highest_credit);
             if ahead > 0 && ahead < flow.next.wrapping_sub(flow.highest_credit) {
                 flow.total = flow.total.saturating_add(ahead);
@@ -223,7 +226,7 @@ impl Receiver for CreditReceiver {
 }
 
 impl CreditLimit {
-    /// Returns the time between credits at the most.
+    /// Returns the interval between credits at the maximum rate on a port of rate `line`.
     pub fn interval(&self, line: Bandwidth) -> Time {
         Time::from_ps((CREDIT_BYTES as f64 * 8e12 / (self.share * line.as_bps_f64())) as u64)
             .max(Time::from_ps(1))

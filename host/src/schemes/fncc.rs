@@ -1,5 +1,5 @@
-//! FNCC (arXiv 2405.07608): HPCC with telemetry put into the ACK on its return path, and last-hop
-//! congestion speedup (LHCS) from the number of flows the receiver reports.
+//! FNCC (arXiv 2405.07608): HPCC with telemetry added to the ACK on its return path, and last-hop congestion speedup
+//! (LHCS) by the number of flows that the receiver reports.
 
 use super::inflight::{Bottleneck, HpccController, InflightConfig, ReferenceUpdate};
 use crate::parameter::{EnumParameter, KeywordOr, OnDequeue};
@@ -34,14 +34,14 @@ parameters! {
     }
 }
 
-/// The action of LHCS (docs/algorithms/fncc.md#open-points, 4).
+/// The variants of LHCS (docs/algorithms/fncc.md#open-points, 4).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Lhcs {
-    /// It does not.
+    /// No LHCS.
     Off,
-    /// The window is set to the fair share, as FNCC's prose says.
+    /// Sets the window to the fair share, as FNCC's prose says.
     Direct,
-    /// The reference is, and ComputeWind still divides it, as Alg. 3 lines 30-32 read.
+    /// Sets the reference window to the fair share, which ComputeWind then still divides, as Alg. 3 lines 30-32 say.
     Literal,
 }
 
@@ -86,9 +86,9 @@ struct FnccSender {
 impl Sender for FnccSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Decision {
         let FnccSender { core, lhcs, alpha, beta } = self;
-        // FNCC Alg. 2 lines 9-12, Alg. 3 lines 22-25. N counts at least the flow itself.
+        // FNCC Alg. 2 lines 9-12, Alg. 3 lines 22-25. N includes the flow itself, so it is at least 1.
         core.on_ack(ack, checks, |worst: &Bottleneck| {
-            // Records of another path say nothing of the last hop that DATA takes.
+            // Records of another path do not describe the last hop of DATA.
             let other_path = ack.path_id != ack.data_path;
             if *lhcs == Lhcs::Off || other_path || !worst.is_last_hop || worst.u <= *alpha {
                 return ReferenceUpdate::Keep;
@@ -108,7 +108,7 @@ impl Sender for FnccSender {
     }
 }
 
-/// The receiver writes N (FNCC §3.2.3): flows that are active, not connections that exist
+/// Reports N (FNCC §3.2.3): the number of active flows, not of existing connections
 /// (docs/algorithms/fncc.md#receiver).
 #[derive(Debug)]
 struct FnccReceiver;

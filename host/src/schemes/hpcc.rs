@@ -1,7 +1,7 @@
-//! HPCC (SIGCOMM 2019): DATA gathers telemetry, the ACK brings it back, inflight bytes are held
-//! just below every link's bandwidth-delay product.
+//! HPCC (SIGCOMM 2019): DATA gathers telemetry, the ACK returns it, and the sender keeps inflight bytes just below
+//! the bandwidth-delay product of every link.
 //!
-//! The algorithm is the shared core's; this file says what HPCC wants from the network.
+//! The algorithm is in the shared core (`inflight`); this file defines the parameters and needs of HPCC.
 
 use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
 use crate::parameters;

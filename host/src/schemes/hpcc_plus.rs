@@ -1,7 +1,8 @@
-//! HPCC++ (draft-miao-iccrg-hpcc): HPCC's algorithm with less telemetry, and where to compute it.
+//! HPCC++ (draft-miao-iccrg-hpcc): HPCC's algorithm with less telemetry, optionally computed by the receiver.
 //!
-//! Telemetry comes on every packet, on one per round trip (and, if ports are congested, on all), or on probes; the window is computed by the
-//! sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then sends nothing but the window.
+//! Telemetry is gathered by every packet, by one packet per round trip (and, if ports are congested, by all), or by
+//! probes. The window is computed by the sender, or by the receiver once per `T` (Rx-HPCC, draft §6.2), which then
+//! sends only the window.
 
 use super::inflight::{HpccController, InflightConfig, ReferenceUpdate};
 use crate::parameter::EnumParameter;
@@ -37,9 +38,9 @@ parameters! {
             symbol: "qlen", range: "length (qLen/(B*T)), sojourn (time in the queue / T) or weighted (sojourn, and bytes sent against the queue's share of the port)",
             source: "HPCC++ draft §9.4: where a port has several queues, the length of one is not the delay",
         };
-        /// Queue from which a port is congested, with telemetry: congestion.
+        /// Queue length from which a port counts as congested, if telemetry is congestion.
         congested_above: QueueThreshold = CONGESTED_ABOVE => {
-            unit: "B", range: "size/rate", source: "ours: the draft gives none; a tenth of the bandwidth-delay product of 12 us",
+            unit: "B", range: "size/rate", source: "Weir's choice: the draft gives none; a tenth of the bandwidth-delay product of 12 us",
         };
     }
 }
@@ -78,7 +79,7 @@ impl EnumParameter for WindowComputedAt {
         &[("sender", WindowComputedAt::Sender), ("receiver", WindowComputedAt::Receiver)];
 }
 
-/// The measure of a queue that records carry.
+/// The measure of a queue in telemetry records.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum QueueMetric {
     Length,
@@ -141,7 +142,7 @@ impl Scheme for HpccPlus {
     }
 }
 
-/// HPCC's sender; the control law takes the reported N from the ACK.
+/// The sender of HPCC++ with the computation at the sender. N for the additive increase comes from the ACK.
 #[derive(Debug)]
 struct SenderComputed(HpccController);
 
@@ -157,14 +158,14 @@ impl Sender for SenderComputed {
     }
 }
 
-/// The sender of Rx-HPCC: the window is what the ACK says.
+/// The sender of Rx-HPCC: takes the window from the ACK's grant field, clamped to [w_min, w_init]; 0 means that the
+/// receiver has not computed one yet.
 #[derive(Debug)]
 struct ReceiverComputed(HpccController);
 
 impl Sender for ReceiverComputed {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         match ack.grant {
-            // The receiver has none yet.
             0 => self.decision(),
             window => self.0.set_window(Bytes::new(u64::from(window))),
         }
@@ -177,7 +178,7 @@ impl Sender for ReceiverComputed {
     }
 }
 
-/// The receiver reports how many flows there are.
+/// Reports the number of active flows in ACKs.
 #[derive(Debug)]
 struct FlowCountReceiver;
 
@@ -190,7 +191,7 @@ impl Receiver for FlowCountReceiver {
     }
 }
 
-/// Rx-HPCC (draft §6.2): the algorithm runs here, per flow, and commits once per `T`.
+/// The receiver of Rx-HPCC (draft §6.2): runs the algorithm for each flow and commits once per `T`.
 #[derive(Debug)]
 struct RxHpcc {
     shared: InflightConfig,
@@ -201,10 +202,11 @@ struct RxHpcc {
 #[derive(Debug)]
 struct RxFlow {
     core: HpccController,
-    /// Round trips of `T` that were committed, and when the last was; none yet: at once.
+    /// Number of committed rounds of `T`, and the time of the last commit; `None` before the first, which is due at
+    /// once.
     rounds: u64,
     updated: Option<Time>,
-    /// The window that was last sent.
+    /// The window sent last.
     window: Bytes,
 }
 
@@ -230,7 +232,8 @@ impl Receiver for RxHpcc {
             flow.updated = Some(data.now);
             flow.rounds += 1;
         }
-        // The core commits when seq passes the snd_nxt of the last commit: rounds stand in for both.
+        // The core commits if `seq` exceeds `snd_nxt` of the last commit. Counting rounds in both fields makes it
+        // commit once per T.
         let int = AckEvent {
             now: data.now,
             seq: flow.rounds,
@@ -248,7 +251,7 @@ impl Receiver for RxHpcc {
         if due {
             flow.window = window;
         }
-        // Between commits the last window goes out again, if an ACK is due for other reasons.
+        // ACKs that are sent between commits, for other reasons, repeat the last window.
         let grant = u32::try_from(flow.window.get()).unwrap_or(u32::MAX);
         AckFields { concurrency: data.active_flows, grant, ack_now: due, ..AckFields::default() }
     }

@@ -1,7 +1,7 @@
-//! IOFD, Dart's in-order flow deflection (arXiv 1805.11158 §IV): what hosts have to do with it. Switches deflect
-//! messages that have tokens; the host gives them to short messages only.
+//! IOFD, Dart's in-order flow deflection (arXiv 1805.11158 §IV): the host's part. Switches deflect messages that have
+//! tokens; the host gives tokens to short messages only.
 //!
-//! The scheme of this name is IOFD alone: DCQCN sets the rates.
+//! The scheme `iofd` is IOFD alone, with rates controlled by DCQCN.
 
 use super::dcqcn::{self, Dcqcn, NotificationPoint};
 use crate::parameter::{KeywordOr, Off, ParameterInfo, ParameterValue};
@@ -13,12 +13,12 @@ use crate::scheme::{
 use weir_units::{Bandwidth, Bytes, Time};
 
 parameters! {
-    /// IOFD's parameters, a part of the schemes that have it.
+    /// The parameters of IOFD, nested in those of the schemes that use it.
     pub(super) struct Iofd {
         /// Deflections that a packet of a short message may have.
         tokens: Tokens = Tokens(1) => {
             unit: "times", range: "0 to 3",
-            source: "ours: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",
+            source: "Weir's choice: each takes two priority classes of a switch, and more do not help; Dart §VI: 4",
         };
         /// The longest message that gets tokens.
         short: Bytes = Bytes::from_kb(8) => {
@@ -37,12 +37,12 @@ parameters! {
         /// A switch whose entries are all in use may reuse one that was idle for longer than this time.
         lifetime: KeywordOr<Off, Time> = KeywordOr::Value(Time::from_ms(10)) => {
             name: "entry_lifetime", unit: "s", range: "off or a time above 0",
-            source: "ours: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
+            source: "Weir's choice: more than two retransmission timeouts (4 ms); Dart relies on losslessness, where no END gets lost",
         };
     }
 }
 
-/// A number that fits the 4 bits of the header, and for which switches have priority classes.
+/// A number of deflection tokens for which switches have priority classes.
 #[derive(Clone, Copy, Debug)]
 struct Tokens(u8);
 
@@ -57,16 +57,16 @@ impl ParameterValue for Tokens {
     }
 }
 
-/// The port rate of Dart's thresholds. The paper's link speed is lost; 22.5 KB are a tenth of 225 KB, the usual buffer
-/// per port at 10 Gbit/s.
+/// The port rate to which Dart's thresholds apply. The paper's link speed is lost; 22.5 KB are a tenth of 225 KB, the
+/// usual buffer per port at 10 Gbit/s.
 const DART_LINK_RATE: Bandwidth = Bandwidth::from_gbps(10);
 
-/// Dart's ECN threshold, a step.
+/// Returns Dart's ECN threshold, a step.
 pub(super) fn dart_marking() -> EcnThresholds {
     EcnThresholds::step(Bytes::new(22_500), DART_LINK_RATE)
 }
 
-/// The parameter `ecn` of schemes with Dart's threshold.
+/// Description of the parameter `ecn` of schemes with Dart's threshold.
 pub(super) const DART_ECN: ParameterInfo = ParameterInfo {
     name: "ecn",
     unit: "B",
@@ -89,7 +89,7 @@ impl Iofd {
 }
 
 parameters! {
-    /// IOFD alone.
+    /// Parameters of the scheme `iofd`.
     pub(super) struct IofdOnly {
         iofd: Iofd = Iofd::default() => { part };
         ecn: EcnThresholds = dart_marking() => { info: DART_ECN };

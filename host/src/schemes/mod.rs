@@ -1,4 +1,4 @@
-//! The schemes, one file each, and the [`Registry`] that names them.
+//! The built-in schemes, one file or directory each, and the [`Registry`] that finds them by name.
 
 mod dasr;
 mod dcqcn;

@@ -1,11 +1,11 @@
-//! Rate limits and the window that goes with a rate, for schemes that control a rate.
+//! Rate limits and the corresponding window, for schemes that control a rate.
 
 use crate::parameter::{EnumParameter, ParameterInfo, RateSpec};
 use crate::parameters;
 use crate::scheme::{Decision, FlowParams};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The lowest rate of a flow: a parameter of all schemes that set a rate or a window.
+/// Minimum rate of a flow: a parameter of all schemes that set a rate or a window.
 pub const MIN_RATE: ParameterInfo = ParameterInfo {
     name: "min_rate",
     unit: "bit/s",
@@ -27,7 +27,7 @@ parameters! {
     }
 }
 
-/// The window in addition to the rate (HPCC simulator HAS_WIN, VAR_WIN).
+/// The window that limits a flow in addition to its rate (HPCC simulator HAS_WIN, VAR_WIN).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum WindowMode {
     /// No window.
@@ -44,13 +44,13 @@ impl EnumParameter for WindowMode {
 }
 
 impl PacingConfig {
-    /// Returns the defaults, with this window.
+    /// Returns the default parameters with this window.
     pub fn new(window: WindowMode) -> PacingConfig {
         PacingConfig { window, ..PacingConfig::default() }
     }
 }
 
-/// A flow's limits. Rates are `f64` bit/s.
+/// The rate limits of a flow. Rates are `f64` bit/s.
 #[derive(Clone, Copy, Debug)]
 pub struct RateLimits {
     min: f64,
@@ -60,7 +60,7 @@ pub struct RateLimits {
 }
 
 impl RateLimits {
-    /// Returns the limits of one flow.
+    /// Creates the limits of a flow.
     pub fn new(config: &PacingConfig, flow: &FlowParams) -> RateLimits {
         let line = flow.nic_rate.as_bps_f64();
         let min = config.min_rate.resolve(flow.nic_rate).as_bps_f64().clamp(1.0, line.max(1.0));
@@ -77,7 +77,7 @@ impl RateLimits {
         rate.max(self.min).min(self.line_rate())
     }
 
-    /// Returns the decision for a rate, in bit/s, that [`clamp`](Self::clamp) has limited.
+    /// Returns the decision for a rate in bit/s that [`clamp`](Self::clamp) has limited.
     pub fn decide(&self, rate: f64, timer: Option<Time>) -> Decision {
         let rate = Bandwidth::from_bps_f64(rate).clamp(Bandwidth::from_bps(1), self.nic_rate);
         let window = match self.window {

@@ -1,5 +1,5 @@
-//! RCP (Dukkipati 2008): every port computes the rate that all its flows should have; the sender takes the least
-//! of its path, from the ACK. The control law is [`RcpParams`] (docs/algorithms/rcp.md).
+//! RCP (Dukkipati 2008): every port computes one rate for all its flows; the sender takes the minimum of its path
+//! from the ACK. The control law of the port has the parameters [`RcpParams`] (docs/algorithms/rcp.md).
 
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use super::rocc::{UnlimitedGrantReceiver, granted_rate};
@@ -23,7 +23,7 @@ parameters! {
         /// Round-trip time that ports assume.
         rtt: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             symbol: "d", unit: "s", range: "host (the host's base RTT) or a time above 0",
-            source: "ours: RCP's routers average what packets say",
+            source: "Weir's choice: RCP's routers average what packets say",
         };
         /// Gain of the unused capacity.
         alpha: f64 = 0.4 => {
@@ -39,16 +39,16 @@ parameters! {
         };
         /// Rate of a flow before its port has granted one.
         start: Start = Start::Line => {
-            range: "line (line rate) or request (one packet, as RCP's SYN)", source: "ours; RCP has a handshake",
+            range: "line (line rate) or request (one packet, as RCP's SYN)", source: "Weir's choice; RCP has a handshake",
         };
         pacing: PacingConfig = PacingConfig::new(WindowMode::Off) => { part, window from "RCP regulates a rate" };
     }
 }
 
-/// The behaviour of a flow before it knows a rate.
+/// The behaviour of a flow before it receives a rate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Start {
-    /// Sends at line rate, as all flows here.
+    /// Sends at line rate, as with most schemes.
     Line,
     /// Sends one packet.
     Request,
@@ -58,13 +58,14 @@ impl EnumParameter for Start {
     const NAMES: &'static [(&'static str, Self)] = &[("line", Start::Line), ("request", Start::Request)];
 }
 
-/// The least rate of a port over its own. Ours, the same as a flow's; RCP's is a packet per round trip.
+/// Minimum rate of a port over the port's own rate. Weir's choice, the same as a flow's minimum; RCP's is a packet
+/// per round trip.
 const MIN_RATE_SHARE: f64 = 0.001;
 
 impl Scheme for Rcp {
     const NAME: &'static str = "rcp";
     const ABOUT: &'static str =
-        "RCP: every port computes the rate of all its flows, ACKs bring the least of the path";
+        "RCP: every port computes one rate for all its flows, ACKs carry the minimum of the path";
     fn needs(&self) -> Needs {
         Needs { grant: true, ..Needs::of(SwitchProgram::Rcp) }
     }
@@ -95,7 +96,7 @@ impl Scheme for Rcp {
 struct RcpSender {
     pacing: RateLimits,
     rate: f64,
-    /// No ACK has come yet, and the flow waits for it.
+    /// True until the first ACK if the flow started with a single packet.
     awaiting_first_ack: bool,
 }
 

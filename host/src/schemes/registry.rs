@@ -1,4 +1,4 @@
-//! The schemes that a program knows by name.
+//! Finds schemes by name.
 
 use super::{
     dasr, dcqcn, dctcp, expresspass, fncc, hpcc, hpcc_plus, iofd, multipath, rcp, rocc, timely, weir,
@@ -9,20 +9,20 @@ use crate::suggest::did_you_mean;
 use std::fmt;
 use std::sync::Arc;
 
-/// Makes a scheme whose parameters have their defaults.
+/// Creates a scheme with default parameters.
 type MakeScheme = fn() -> Box<dyn SchemeConfig>;
 
-/// The schemes that experiment files, policies and agents can name.
+/// The schemes that experiment files, policies and agents may name.
 ///
-/// A program passes one registry down to everything that reads scheme names: [`Registry::builtin`], with the
-/// program's own schemes added by [`Registry::with`].
+/// A program passes one registry to everything that reads scheme names: [`Registry::builtin`], extended by
+/// [`Registry::with`].
 #[derive(Clone)]
 pub struct Registry {
     schemes: Vec<MakeScheme>,
 }
 
 impl Registry {
-    /// Returns the schemes of this crate. A new one is one file beside this one and one line here.
+    /// Returns the schemes of this crate. A new scheme is one file in this directory and one line here.
     pub fn builtin() -> Registry {
         Registry { schemes: Vec::new() }
             .with::<hpcc::Hpcc>()
@@ -45,38 +45,38 @@ impl Registry {
             .with::<multipath::Mptcp>()
     }
 
-    /// Adds a scheme.
+    /// Adds the scheme `S`.
     ///
     /// # Panics
     ///
-    /// If a scheme of that name is registered already: two crates of one program chose the same name.
+    /// A scheme of that name is already registered.
     #[must_use]
     #[track_caller]
     pub fn with<S: Scheme>(mut self) -> Registry {
         assert!(
             self.names().all(|name| name != S::NAME),
-            "a scheme named \"{}\" is registered already",
+            "a scheme named \"{}\" is already registered",
             S::NAME
         );
         self.schemes.push(|| Box::new(S::default()));
         self
     }
 
-    /// Returns every scheme with its defaults, in the order of registration.
+    /// Creates every scheme with its default parameters, in the order of registration.
     pub fn schemes(&self) -> impl Iterator<Item = Box<dyn SchemeConfig>> + '_ {
         self.schemes.iter().map(|make| make())
     }
 
-    /// Returns the names, in the order of registration.
+    /// Returns the names of the schemes, in the order of registration.
     pub fn names(&self) -> impl Iterator<Item = &'static str> + '_ {
         self.schemes().map(|scheme| scheme.name())
     }
 
-    /// Makes the scheme `name` with some parameters set.
+    /// Creates the scheme `name` with the given parameters set; the others have their defaults.
     ///
     /// # Errors
     ///
-    /// If there is no such scheme, if it has no such parameter, or if the parameter does not take that value.
+    /// The scheme or a parameter does not exist, or a value is invalid.
     pub fn make<K: AsRef<str>, V: AsRef<str>>(
         &self,
         name: &str,
@@ -89,11 +89,11 @@ impl Registry {
         Ok(Arc::from(scheme))
     }
 
-    /// Returns the scheme `name` with its defaults.
+    /// Creates the scheme `name` with its default parameters.
     ///
     /// # Errors
     ///
-    /// If there is no such scheme; the error lists the names that there are.
+    /// The scheme does not exist; the error lists the known names.
     pub fn get(&self, name: &str) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
         self.instantiate(name).map(Arc::from)
     }
@@ -113,15 +113,15 @@ impl fmt::Debug for Registry {
     }
 }
 
-/// A reason why a scheme cannot be created.
+/// The reason why a scheme cannot be created.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum SchemeError {
     /// No scheme has this name.
-    #[error("there is no scheme \"{name}\", there are {known}")]
+    #[error("unknown scheme \"{name}\"; known schemes: {known}")]
     Unknown {
-        /// As given.
+        /// The unknown name.
         name: String,
-        /// The names that there are, and the one that may be meant.
+        /// The known names, and a spelling suggestion if there is one.
         known: String,
     },
     /// A parameter could not be set.

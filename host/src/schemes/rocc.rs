@@ -1,7 +1,9 @@
-//! RoCC (CoNEXT 2020): switches compute a fair rate per port and tell the sources, whose rate limiters follow.
+//! RoCC (CoNEXT 2020): switches compute a fair rate per port and send it to the sources, whose rate limiters apply
+//! it.
 //!
-//! The controller in the switch is [`RoccParams`]; here are its parameters, and the source's half: take a rate that is
-//! lower, or of the port that limits the flow already; double when nothing is heard (docs/algorithms/rocc.md#host).
+//! The switch's controller has the parameters [`RoccParams`]. This file defines them and the source: it applies a
+//! rate that is lower than its own, or comes from the port that limits it already, and doubles its rate when no rate
+//! arrives (docs/algorithms/rocc.md#host).
 
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameter::EnumParameter;
@@ -17,14 +19,14 @@ use weir_units::Time;
 parameters! {
     /// RoCC's parameters.
     pub(super) struct Rocc {
-        /// Packets that bring a port's rate to the source.
+        /// Packets that carry a port's rate to the source.
         feedback: RateFeedback = RateFeedback::Notices => {
             range: "rate (RATE packets from the switch) or ack (the least rate of the path, on ACKs)",
-            source: "RoCC; on ACKs is ours",
+            source: "RoCC; the rate on ACKs is Weir's choice",
         };
         /// Time without a rate from a switch after which the rate doubles.
         recovery: Time = Time::from_us(200) => {
-            unit: "s", range: "a time above 0", source: "ours: five periods; RoCC gives none",
+            unit: "s", range: "a time above 0", source: "Weir's choice: five periods; RoCC gives none",
         };
         /// Interval at which a port computes its rate.
         period: Time = Time::from_us(40) => {
@@ -62,7 +64,7 @@ parameters! {
     }
 }
 
-/// The packets by which a switch's rate reaches the source.
+/// How a switch's rate reaches the source.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum RateFeedback {
     /// RATE packets from the switch.
@@ -104,7 +106,7 @@ impl Scheme for Rocc {
     }
 }
 
-/// A receiver whose ACKs leave without a limit, for switches to lower.
+/// A receiver half that sends ACKs with an unlimited grant, for switches to lower.
 #[derive(Debug)]
 pub(super) struct UnlimitedGrantReceiver;
 
@@ -114,7 +116,7 @@ impl Receiver for UnlimitedGrantReceiver {
     }
 }
 
-/// Returns the rate that an ACK brought, if a port on its path set one.
+/// Returns the rate in bit/s in the ACK's grant field; `None` if no port on the path has set one.
 pub(super) fn granted_rate(ack: &AckEvent<'_>) -> Option<f64> {
     (ack.grant != 0 && ack.grant != UNLIMITED_GRANT).then(|| f64::from(ack.grant) * GRANT_UNIT_BPS as f64)
 }
@@ -124,7 +126,7 @@ struct RoccSender {
     pacing: RateLimits,
     recovery: Time,
     rate: f64,
-    /// The port that limits the flow.
+    /// The port that limits the flow; `None` before the first RATE packet.
     point: Option<(u32, u16)>,
     timer: Option<Time>,
 }
@@ -137,7 +139,7 @@ impl RoccSender {
 }
 
 impl Sender for RoccSender {
-    /// The ACK has the least rate of the whole path, so there is no port to tell from others.
+    /// The ACK carries the minimum rate of the path, so congestion points need not be distinguished.
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         if let Some(rate) = granted_rate(ack) {
             self.apply_rate(ack.now, rate);

@@ -1,7 +1,8 @@
-//! TIMELY (SIGCOMM 2015): the gradient of the round-trip time says whether the queue grows.
+//! TIMELY (SIGCOMM 2015): controls the rate by the gradient of the round-trip time, which indicates whether queues
+//! grow.
 //!
-//! Three variants (docs/algorithms/timely.md): `patched` (Zhu et al., CoNEXT 2016), which has a fixed point, `paper`
-//! and `simulator` (HPCC's), which have none.
+//! Variants (docs/algorithms/timely.md): `patched` (Zhu et al., CoNEXT 2016), which has a fixed point; `paper` and
+//! `simulator` (HPCC's), which have none.
 
 use super::pacing::{PacingConfig, RateLimits, WindowMode};
 use crate::parameter::{EnumParameter, HostDefault, KeywordOr, RateSpec, VariantDefault};
@@ -13,7 +14,7 @@ use weir_units::{Bytes, Ratio, Time};
 parameters! {
     /// TIMELY's parameters.
     pub(super) struct Timely {
-        /// With an error term; as published; or once per round trip.
+        /// Form of the control law: with an error term, as published, or once per round trip.
         variant: Variant = Variant::Patched => {
             range: "patched, paper or simulator",
             source: "Zhu et al., CoNEXT 2016: the paper's law has no fixed point",
@@ -95,9 +96,9 @@ impl Scheme for Timely {
     }
 }
 
-/// Hyperactive increase: this many deltas at once (TIMELY §4.3; HPCC simulator's RHAI is 5 RAI too).
+/// Number of increments in a hyperactive increase (TIMELY §4.3; HPCC simulator: RHAI is 5 RAI).
 const HAI: f64 = 5.0;
-/// No update leaves less than this share of a rate (TIMELY authors' snippet).
+/// Lower bound of the factor by which an update multiplies the rate (TIMELY authors' snippet).
 const MIN_CUT_FACTOR: f64 = 0.5;
 
 #[derive(Debug)]
@@ -105,29 +106,29 @@ struct TimelySender {
     config: Timely,
     pacing: RateLimits,
     ewma: f64,
-    /// Seconds.
+    /// In seconds.
     min_rtt: f64,
     /// Additive increase in bit/s.
     delta: f64,
     /// Sending rate in bit/s.
     rate: f64,
     previous_rtt: Option<f64>,
-    /// Seconds.
+    /// In seconds.
     rtt_diff: f64,
-    /// Good samples in a row.
+    /// Consecutive good samples, for hyperactive increase.
     good: u32,
-    /// Bytes of the present segment.
+    /// Bytes acknowledged in the present segment.
     acked: Bytes,
-    /// Next byte to be sent at the last update.
+    /// `snd_nxt` at the last update.
     round_ends: u64,
     updated: Time,
 }
 
 impl TimelySender {
-    /// TIMELY Alg. 1, for a round-trip time in seconds. `scale` is how much of a minimum round trip has passed since the
-    /// last update.
+    /// TIMELY Alg. 1, for an RTT in seconds. `scale` is the time since the last update over the minimum RTT, at most
+    /// 1.
     fn update(&mut self, rtt: f64, scale: f64) {
-        // The first one is only something to compare with.
+        // The first sample only serves for comparison.
         let Some(previous) = self.previous_rtt.replace(rtt) else { return };
         self.rtt_diff = (1.0 - self.ewma) * self.rtt_diff + self.ewma * (rtt - previous);
         let gradient = self.rtt_diff / self.min_rtt;
@@ -142,19 +143,18 @@ impl TimelySender {
             return;
         }
         let is_hyper = if self.config.variant == Variant::Simulator {
-            // Every increase counts, the first `hai_after` of them are small.
+            // Every increase counts; the first `hai_after` are small.
             self.good = self.good.saturating_add(1);
             self.good > self.config.hai_after
         } else {
-            // Completions with a falling round-trip time count.
+            // Only samples with a falling RTT count.
             self.good = if gradient < 0.0 { self.good.saturating_add(1) } else { 0 };
             rtt >= low && self.good >= self.config.hai_after
         };
         self.rate += if is_hyper { HAI * self.delta } else { self.delta };
     }
 
-    /// Zhu et al.: between the thresholds the rate follows the distance from T_low as well, weighted by
-    /// the gradient.
+    /// Zhu et al.: between the thresholds the rate also follows the distance from T_low, weighted by the gradient.
     fn patched(&mut self, rtt: f64, gradient: f64, scale: f64, low: f64, high: f64) {
         let increase = self.delta * scale;
         let factor = |beta: f64, cut: f64| (1.0 - beta * scale * cut).max(MIN_CUT_FACTOR);

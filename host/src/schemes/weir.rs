@@ -1,8 +1,8 @@
-//! Weir's own scheme: what the papers have each by itself, together, on `weir.p4`.
+//! Weir's own scheme: a combination of FNCC and Dart's IOFD, on `weir.p4`.
 //!
-//! FNCC keeps queues short: telemetry on returning ACKs, HPCC's control law of the window, and the fair share at once
-//! where the receiver's link is the congested one. It cannot help messages that end before their first ACK. Dart's IOFD
-//! takes those around the ports that are congested nevertheless.
+//! FNCC keeps queues short by telemetry on returning ACKs, HPCC's control law of the window, and an immediate fair
+//! share where the receiver's link is the bottleneck. It cannot control messages that end before their first ACK.
+//! IOFD deflects these around ports that are congested nevertheless.
 
 use super::fncc::Fncc;
 use super::iofd::Iofd;
@@ -12,7 +12,7 @@ use crate::scheme::{FlowParams, Needs, Receiver, Scheme, Sender, SwitchProgram};
 use weir_units::Time;
 
 parameters! {
-    /// Its parameters are those of its parts.
+    /// The parameters of FNCC and IOFD.
     pub(super) struct Weir {
         fncc: Fncc = Fncc::default() => { part };
         iofd: Iofd = Iofd::default() => { part };

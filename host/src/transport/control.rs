@@ -5,7 +5,7 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use std::sync::Arc;
 
-/// An ACK, NACK, CNP or reply to a probe that waits for the NIC.
+/// An ACK, NACK, CNP, reply to a probe, or credit that waits for the NIC.
 #[derive(Clone, Debug)]
 pub(crate) struct ControlFrame {
     pub kind: PacketKind,
@@ -21,22 +21,22 @@ pub(crate) struct ControlFrame {
     pub records: RecordBuf,
 }
 
-/// Telemetry records as they lie on the wire.
+/// An owned copy of telemetry records in wire format.
 #[derive(Clone, Debug)]
 pub(crate) struct RecordBuf {
     bytes: [u8; MAX_HOPS * MAX_RECORD_LEN],
     len: u8,
     format: RecordFormat,
-    /// In place of `bytes`, which are sized for Weir's, a program's own.
+    /// Records in a custom format, whose size is not bounded by [`MAX_RECORD_LEN`]; used in place of `bytes`.
     own: Option<Arc<[u8]>>,
 }
 
 impl RecordBuf {
-    /// None.
+    /// No records.
     pub const NONE: RecordBuf =
         RecordBuf { bytes: [0; MAX_HOPS * MAX_RECORD_LEN], len: 0, format: RecordFormat::BASE, own: None };
 
-    /// Returns a copy of at most eight records.
+    /// Copies the records of a packet.
     pub fn copy(records: &[u8], format: RecordFormat) -> RecordBuf {
         let mut copy = RecordBuf { format, ..RecordBuf::NONE };
         if format.is_custom() {
@@ -54,7 +54,7 @@ impl RecordBuf {
 }
 
 impl ControlFrame {
-    /// Writes the frame and returns its length.
+    /// Writes the frame to `out` and returns its length in bytes; `None` if `out` is too short.
     pub fn emit(&self, config: &HostConfig, out: &mut [u8]) -> Option<usize> {
         let weir = WeirRepr {
             kind: self.kind,
@@ -85,7 +85,7 @@ impl ControlFrame {
     }
 }
 
-/// Control frames, first in first out.
+/// A bounded FIFO of control frames.
 #[derive(Debug)]
 pub(crate) struct ControlQueue {
     frames: VecDeque<ControlFrame>,
@@ -97,8 +97,8 @@ impl ControlQueue {
         ControlQueue { frames: VecDeque::new(), limit: limit as usize }
     }
 
-    /// Appends a frame. If there is no room the oldest goes: likely a newer ACK of its flow says all
-    /// that it said, and otherwise the sender's timeout asks for it again.
+    /// Appends a frame. A full queue drops its oldest frame: a newer ACK of the same flow usually supersedes it, and
+    /// otherwise the sender recovers by its retransmission timeout.
     pub fn push(&mut self, frame: ControlFrame, stats: &mut HostStats) {
         if self.frames.len() >= self.limit {
             self.frames.pop_front();

@@ -1,11 +1,11 @@
 use weir_units::Time;
 
-/// Deadlines by slot, at most one each: a binary heap that knows where each slot is, so that a
-/// deadline can be moved. Equal times come in the order they were set.
+/// Timers by slot, at most one per slot: a binary heap with an index from slot to heap position, so that a deadline
+/// can be moved or removed in logarithmic time. Equal times expire in the order in which they were set.
 #[derive(Debug, Default)]
 pub(super) struct Deadlines {
     heap: Vec<Entry>,
-    /// Index into the heap by slot, or [`ABSENT`].
+    /// Heap index by slot, or [`ABSENT`].
     place: Vec<u32>,
     order: u64,
 }
@@ -23,10 +23,11 @@ impl Entry {
     }
 }
 
+/// The slot has no deadline.
 const ABSENT: u32 = u32::MAX;
 
 impl Deadlines {
-    /// Returns the earliest.
+    /// Returns the earliest deadline.
     pub fn next(&self) -> Option<Time> {
         self.heap.first().map(|entry| entry.time)
     }
@@ -57,7 +58,7 @@ impl Deadlines {
         }
     }
 
-    /// Forgets the deadline of `slot`.
+    /// Removes the deadline of `slot`, if it has one.
     pub fn remove(&mut self, slot: u32) {
         let Some(index) = self.index(slot) else { return };
         self.place[slot as usize] = ABSENT;
@@ -69,7 +70,7 @@ impl Deadlines {
         }
     }
 
-    /// Takes the earliest out if it is not later than `now`.
+    /// Removes the earliest deadline and returns its slot, if that deadline is not after `now`.
     pub fn pop_due(&mut self, now: Time) -> Option<u32> {
         let first = self.heap.first().filter(|entry| entry.time <= now)?;
         let slot = first.slot;

@@ -1,4 +1,4 @@
-//! Feedback to outgoing messages: ACKs, NACKs, CNPs, rates, credits and replies to probes.
+//! Handles feedback to outgoing messages: ACKs, NACKs, CNPs, RATE packets, credits and replies to probes.
 
 use super::echoed_path;
 use super::message::OutboundMessage;
@@ -14,7 +14,7 @@ use crate::wire::{Flags, FrameView, PacketKind};
 use weir_units::{Bandwidth, Bytes, Time};
 
 impl Outbound {
-    /// Takes a packet of feedback. On error nothing has changed.
+    /// Handles a feedback packet. On error the message is unchanged.
     pub fn on_feedback(
         &mut self,
         now: Time,
@@ -29,7 +29,7 @@ impl Outbound {
         }
         let Some(&slot) = self.by_message.get(&weir.message()) else {
             if self.credited && kind == PacketKind::ProbeReply {
-                // The last credits of a message find it finished.
+                // Credits still in flight when their message finished.
                 stats.stale_feedback += 1;
                 return Ok(());
             }
@@ -94,7 +94,7 @@ impl Outbound {
     }
 }
 
-/// Takes the reply to a probe. Returns the scheme's decision; `Open` if the reply is stale.
+/// Handles the reply to a probe. Returns the scheme's decision; `None` if the reply is stale.
 fn on_probe_reply(
     message: &mut OutboundMessage,
     now: Time,
@@ -124,7 +124,8 @@ fn on_probe_reply(
     Some(message.control.on_ack(index, message.subflows[index].repair(), &ack, &mut stats.telemetry))
 }
 
-/// Takes an ACK or a NACK. Returns the scheme's decision; `Open` if the ACK is stale, or the last of its message.
+/// Handles an ACK or a NACK. Returns the scheme's decision; `None` if the ACK is stale or acknowledges the last bytes
+/// of the message.
 fn on_ack(
     message: &mut OutboundMessage,
     now: Time,
@@ -143,7 +144,8 @@ fn on_ack(
             return Ok(None);
         }
     };
-    // The stamp is ours if the message existed then.
+    // The echoed timestamp comes from the network: an RTT longer than the age of the message is implausible and
+    // ignored.
     let rtt = Time::from_ns(u64::from(stamp(now).wrapping_sub(weir.stamp())));
     let rtt = (rtt <= now.saturating_sub(message.start())).then_some(rtt);
     let data_path = echoed_path(weir.grant());

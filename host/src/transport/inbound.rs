@@ -16,12 +16,12 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::{Bytes, Time};
 
-/// All incoming messages.
+/// The receiving half of a host's transport: all incoming messages.
 #[derive(Debug)]
 pub(crate) struct Inbound {
     pub(super) messages: MessageTable<InboundMessage, Tombstone>,
-    /// Times at which held ACKs are due, and their subflows. If an ACK was sent meanwhile, the entry differs from its
-    /// `ack_due`.
+    /// Deadlines of delayed ACKs with the message key and the subflow index, in the order in which they were set. An
+    /// entry whose time differs from the subflow's `ack_deadline` is stale: an ACK has been sent since.
     delayed_acks: VecDeque<(Time, Key, u8)>,
     pub(super) receiver: Box<dyn Receiver>,
     pub(super) is_selective: bool,
@@ -31,24 +31,25 @@ pub(crate) struct Inbound {
     telemetry: TelemetrySource,
     nack_interval: Time,
     ack_delay: Time,
-    /// Times at which messages are due for a credit, by slot, where packets need credits.
+    /// Deadlines of the next credit by message slot. Empty unless the scheme uses credits.
     pub(super) credits: Deadlines,
     pub(super) uses_credits: bool,
     pub(super) active_window: Time,
-    /// Ranges behind gaps, of all messages, and how many there may be.
+    /// Number of ranges behind gaps in all messages, and its limit.
     stretches: usize,
     max_stretches: usize,
 }
 
-/// The remaining state of a message that has arrived.
+/// The state kept of a completed message, so that late packets of it are acknowledged and not taken for a new
+/// message.
 #[derive(Debug)]
 pub(super) struct Tombstone {
     pub size: u64,
-    /// By subflow, the offset up to which its own bytes have been delivered; `Open` with go-back-N.
+    /// By subflow, the next expected byte at the end of the message; `None` with go-back-N.
     reached: Option<Box<[u64; MAX_SUBFLOWS as usize]>>,
 }
 
-/// Returns the flags by which ACKs request telemetry of switches.
+/// Returns the flags of an ACK that requests telemetry from switches on the return path, if the scheme needs that.
 fn ack_flags(telemetry: TelemetrySource) -> Flags {
     match telemetry {
         TelemetrySource::Acks => Flags::TELEMETRY,
@@ -56,7 +57,7 @@ fn ack_flags(telemetry: TelemetrySource) -> Flags {
     }
 }
 
-/// The scheme's view of a packet's message.
+/// What a [`DataEvent`] says about the message of the packet.
 struct PacketContext<'a> {
     slot: Option<u32>,
     first: bool,
@@ -64,14 +65,16 @@ struct PacketContext<'a> {
     listed: AnnouncedSenders<'a>,
 }
 
-/// The list of senders in a packet with LOOKAHEAD.
+/// The announcement in a packet with LOOKAHEAD: the number of the incast and the low 16 bits of each sender's
+/// address.
 #[derive(Clone, Copy, Default)]
 struct AnnouncedSenders<'a> {
     incast: u32,
     senders: &'a [[u8; 2]],
 }
 
-/// Returns the hosts that a packet announces; `Open` if the list is incomplete.
+/// Parses the announcement of a packet; empty if the packet has no LOOKAHEAD flag, `None` if the list is truncated or
+/// longer than [`MAX_LIST_ENTRIES`].
 fn parse_announcement<'a>(frame: &FrameView<'a>) -> Option<AnnouncedSenders<'a>> {
     if !frame.weir.flags().has(Flags::LOOKAHEAD) {
         return Some(AnnouncedSenders::default());
@@ -127,7 +130,8 @@ impl Inbound {
         })
     }
 
-    /// Changes the scheme. Messages go on.
+    /// Applies a scheme change. Messages in progress continue; the receiver half of the new scheme sees each of them
+    /// as new.
     pub fn adopt(&mut self, config: &HostConfig, resolved: &ResolvedTransport) {
         let needs = config.scheme.needs();
         self.receiver = config.scheme.receiver(&config.flow_params(resolved.payload));
@@ -140,12 +144,13 @@ impl Inbound {
         self.messages.arriving_mut().for_each(|message| message.scheme_changed = message.credit.is_some());
     }
 
-    /// Messages active at `now`.
+    /// Returns the number of messages that received a packet within the active window before `now`.
     pub fn active_flows(&mut self, now: Time) -> usize {
         self.messages.age_and_count_active(now)
     }
 
-    /// Returns the slot of a message that is new here.
+    /// Inserts a message that is not in the table and returns its slot. May evict the message that has been idle
+    /// longest.
     pub(super) fn insert_message(
         &mut self,
         now: Time,
@@ -157,8 +162,9 @@ impl Inbound {
         self.messages.insert(now, id, InboundMessage::default(), stats, forget)
     }
 
-    /// Returns the place of a packet in its subflow and in the message, whose next expected bytes are `reached` and
-    /// `done`. Bytes before the first one of a subflow count as repeated.
+    /// Returns the offsets of a packet. `reached` is the next expected byte of its subflow and `done` that of the
+    /// message: 32-bit offsets on the wire are unwrapped near them. An offset before the first byte of a subflow
+    /// counts as 0, which makes the packet a duplicate.
     fn segment_offsets(
         &self,
         frame: &FrameView<'_>,
@@ -179,7 +185,8 @@ impl Inbound {
         })
     }
 
-    /// Takes a DATA packet.
+    /// Handles a DATA packet. A packet that is refused after the lookup (`BeyondEnd`, `ReorderFull`) still creates
+    /// its message and counts as activity of it.
     pub fn on_data(
         &mut self,
         now: Time,
@@ -211,7 +218,8 @@ impl Inbound {
         let reached = if self.is_selective { message.expected(index) } else { done };
         let place = self.segment_offsets(frame, reached, done)?;
         let taken = self.accept(slot, index, place)?;
-        // A list counts when its packet is taken, and so once.
+        // An announcement counts only in a packet that extends the prefix, and therefore once, however often the
+        // packet is repeated.
         let counts = place.seq == reached;
         let context = PacketContext {
             slot: Some(slot),
@@ -255,15 +263,17 @@ impl Inbound {
         }
         let arrival = message.subflow(index);
         arrival.unacked += 1;
-        // Where few packets carry records, each of them is answered.
+        // Where only some packets carry records, each of them is answered at once, so that no record is lost to a
+        // delayed ACK.
         let few =
             [TelemetrySource::DataOncePerRtt, TelemetrySource::DataOnCongestion].contains(&self.telemetry);
         let answers_telemetry = few && !frame.records().is_empty();
-        // What is not in order is acknowledged at once (RFC 5681 §4.2); what is repeated, since the sender does not
-        // know.
+        // RFC 5681 §4.2: a packet out of order is acknowledged at once. So is a duplicate, because the sender has not
+        // received the ACK of the original.
         let at_once = !taken.in_order || taken.order == SegmentOrder::Duplicate || taken.completes_message;
         if at_once || marked || answers_telemetry || feedback.ack_now || arrival.unacked >= self.ack_every {
-            // The packets before were not marked: the sender counts marked bytes (RFC 8257 §3.2).
+            // The packets covered by the delayed ACK were not marked. They are acknowledged separately because the
+            // sender counts marked bytes (RFC 8257 §3.2).
             if marked
                 && (self.is_selective || taken.order == SegmentOrder::InOrder)
                 && let Some(held) = arrival.delayed_ack.take()
@@ -281,7 +291,7 @@ impl Inbound {
             }
         }
         if taken.completes_message {
-            // Other subflows may have ACKs to wait for.
+            // Delayed ACKs of the other subflows would otherwise be lost with the message.
             message.take_held().for_each(|held| control.push(held, stats));
             let size = message.data.prefix_end();
             self.stretches -= message.range_count();
@@ -297,7 +307,7 @@ impl Inbound {
         Ok(())
     }
 
-    /// Takes the bytes of a packet in.
+    /// Records the bytes of a packet and updates the number of ranges behind gaps.
     fn accept(&mut self, slot: u32, index: usize, place: SegmentOffsets) -> Result<Accepted, DropReason> {
         let Some(message) = self.messages.at_mut(slot) else { return Err(DropReason::ReceiverFull) };
         if !self.is_selective {
@@ -344,7 +354,9 @@ impl Inbound {
         self.receiver.on_data(&data, &mut stats.telemetry)
     }
 
-    /// Returns an ACK of this packet; the caller sets up to where.
+    /// Builds the ACK that answers this packet, with `seq` 0: the caller sets the cumulative acknowledgement. The ACK
+    /// echoes the timestamp, the ECN mark (unless the receiver half suppresses it) and, unless the scheme owns the
+    /// grant field, path id and telemetry records.
     pub(super) fn reply(&self, frame: &FrameView<'_>, feedback: &AckFields) -> ControlFrame {
         let weir = &frame.weir;
         let mut flags = self.ack_flags;
@@ -362,7 +374,7 @@ impl Inbound {
             stamp: weir.stamp(),
             concurrency: feedback.concurrency,
             grant: if self.scheme_grants { feedback.grant } else { u32::from(weir.path_id()) },
-            // A receiver that computes the window has used them up.
+            // A receiver half that computes the grant has consumed the records; the sender does not need them.
             records: match self.scheme_grants {
                 true => RecordBuf::NONE,
                 false => RecordBuf::copy(frame.records(), weir.format()),
@@ -370,8 +382,8 @@ impl Inbound {
         }
     }
 
-    /// Answers a packet of a message that has ended: the sender did not hear of it. All bytes of the message are there:
-    /// what its subflow lacks, another brought, and nothing more is needed of it.
+    /// Acknowledges a packet of a completed message again: the last ACK was lost or is still in flight. Every byte of
+    /// the message has arrived, by whichever subflow, so the whole packet is acknowledged.
     fn data_after_end(
         &mut self,
         now: Time,
@@ -395,7 +407,8 @@ impl Inbound {
         Ok(())
     }
 
-    /// Returns the time at which [`wakeup`](Self::wakeup) is due.
+    /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no ACK is delayed and no credit is
+    /// due.
     pub fn next_wakeup(&self) -> Option<Time> {
         let delayed = self.delayed_acks.front().map(|&(due, ..)| due);
         match (delayed, self.credits.next()) {
@@ -404,7 +417,7 @@ impl Inbound {
         }
     }
 
-    /// Sends the ACKs that waited long enough, and the credits that are due.
+    /// Queues the delayed ACKs and the credits whose deadline has come.
     pub fn wakeup(&mut self, now: Time, control: &mut ControlQueue, stats: &mut HostStats) {
         while let Some(slot) = self.credits.pop_due(now) {
             self.grant_credit(now, slot, false, control, stats);

@@ -4,80 +4,80 @@ use crate::scheme::MAX_SUBFLOWS;
 use crate::stats::DropReason;
 use weir_units::Time;
 
-/// A message that is arriving.
+/// A message that is being received.
 #[derive(Debug, Default)]
 pub(super) struct InboundMessage {
     /// Bytes of the message that have arrived.
     pub data: RangeSet,
-    /// Its size, known once its END has come.
+    /// Size of the message in bytes; `None` until a packet with END has arrived.
     size: Option<u64>,
     pub path_id: u16,
     first: InboundSubflow,
     others: Vec<InboundSubflow>,
-    /// The expected byte of the last NACK, and when that was sent.
+    /// The byte that the last NACK asked for, and the time when that NACK was sent.
     pub last_nack: Option<(u64, Time)>,
-    /// The last credit for it, once it has requested credits.
+    /// The last credit sent for the message; `None` until the sender has requested credits.
     pub credit: Option<ControlFrame>,
-    /// True if the scheme has changed since that credit.
+    /// True if the scheme has changed since the last credit was sent.
     pub scheme_changed: bool,
 }
 
-/// The bytes of a message that have arrived by one subflow.
+/// Receive state of one subflow.
 #[derive(Debug, Default)]
 pub(super) struct InboundSubflow {
-    /// Its bytes in its own sequence space; unused with go-back-N, whose only subflow has the message's.
+    /// Bytes received in the subflow's own sequence space. Unused with go-back-N, where the only subflow shares the
+    /// sequence space of the message.
     bytes: RangeSet,
-    /// Packets taken and not acknowledged.
+    /// Packets accepted since the last ACK.
     pub unacked: u32,
-    /// The ACK that waits for more packets, and until when.
+    /// The ACK that is delayed until `ack_every` packets have arrived or `ack_deadline` has passed.
     pub delayed_ack: Option<ControlFrame>,
     pub ack_deadline: Option<Time>,
 }
 
 impl InboundSubflow {
-    /// Notes that an ACK is sent: none is held any more.
+    /// Resets the delayed-ACK state after an ACK of this subflow has been sent.
     pub fn ack_sent(&mut self) {
         (self.unacked, self.delayed_ack, self.ack_deadline) = (0, None, None);
     }
 }
 
-/// The place of a DATA packet: in its subflow, and in the message.
+/// The offsets of a DATA packet in its subflow (`seq`) and in the message (`data`), and its payload length, in bytes.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct SegmentOffsets {
     pub seq: u64,
     pub data: u64,
     pub len: u64,
-    /// True if the message ends with it.
+    /// True if the packet has END, so that the message ends at `data + len`.
     pub is_end: bool,
 }
 
-/// The order of a DATA packet among those of its subflow.
+/// The position of a DATA packet relative to the bytes received on its subflow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum SegmentOrder {
-    /// It brought the bytes that were expected next.
+    /// The packet contains the next expected byte.
     InOrder,
-    /// It is behind a gap.
+    /// The packet lies behind a gap.
     OutOfOrder,
-    /// All of its bytes had arrived.
+    /// All bytes of the packet had arrived before.
     Duplicate,
 }
 
-/// The effect of a DATA packet.
+/// The result of accepting a DATA packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Accepted {
     pub order: SegmentOrder,
     /// Bytes of the message that arrived for the first time.
     pub bytes: u64,
-    /// Next byte expected of the subflow: what an ACK acknowledges.
+    /// Next byte expected on the subflow: the cumulative acknowledgement.
     pub rcv_nxt: u64,
-    /// True if nothing is missing in the subflow behind what was acknowledged before.
+    /// True if the packet is not behind a gap and the subflow had no gap before it. Otherwise an ACK is due at once.
     pub in_order: bool,
-    /// True if the packet completes the message.
     pub completes_message: bool,
 }
 
 impl InboundMessage {
-    /// Returns a subflow.
+    /// Returns the state of subflow `index`, created on first use.
     pub fn subflow(&mut self, index: usize) -> &mut InboundSubflow {
         let Some(other) = index.checked_sub(1) else { return &mut self.first };
         if self.others.len() <= other {
@@ -90,13 +90,13 @@ impl InboundMessage {
         std::iter::once(&self.first).chain(&self.others)
     }
 
-    /// Takes the ACKs that are held, in the order of the subflows.
+    /// Removes and returns the delayed ACKs of all subflows, in the order of the subflows.
     pub fn take_held(&mut self) -> impl Iterator<Item = ControlFrame> {
         let subflows = std::iter::once(&mut self.first).chain(&mut self.others);
         subflows.filter_map(|subflow| subflow.delayed_ack.take())
     }
 
-    /// Returns how far each subflow has delivered its own bytes.
+    /// Returns the next expected byte of each subflow, by index; 0 for a subflow that was never used.
     pub fn reached(&self) -> [u64; MAX_SUBFLOWS as usize] {
         let mut reached = [0; MAX_SUBFLOWS as usize];
         reached
@@ -106,17 +106,19 @@ impl InboundMessage {
         reached
     }
 
-    /// Returns the next byte expected of a subflow.
+    /// Returns the next expected byte of subflow `index`.
     pub fn expected(&self, index: usize) -> u64 {
         self.subflows().nth(index).map_or(0, |subflow| subflow.bytes.prefix_end())
     }
 
-    /// Returns the number of ranges behind gaps.
+    /// Returns the number of ranges behind gaps, in the message and in all its subflows. Each one costs memory and
+    /// counts against `max_reorder_ranges`.
     pub fn range_count(&self) -> usize {
         self.data.gap_ranges() + self.subflows().map(|subflow| subflow.bytes.gap_ranges()).sum::<usize>()
     }
 
-    /// Takes a packet with go-back-N: what is behind a gap is not kept.
+    /// Accepts a packet under go-back-N: only the part that extends the contiguous prefix is recorded. A packet
+    /// behind a gap is reported as [`SegmentOrder::OutOfOrder`] and must be sent again.
     pub fn accept_go_back_n(&mut self, place: SegmentOffsets) -> Accepted {
         let (expected, end) = (self.data.prefix_end(), place.data + place.len);
         let order = if place.data > expected {
@@ -137,8 +139,8 @@ impl InboundMessage {
         }
     }
 
-    /// Takes a packet of a subflow with selective retransmission, if there is `room` for that many more ranges behind
-    /// gaps.
+    /// Accepts a packet of subflow `index` under selective retransmission. `room` is the number of further ranges
+    /// behind gaps that may be recorded; a packet that needs more is refused with [`DropReason::ReorderFull`].
     pub fn accept_selective(
         &mut self,
         index: usize,

@@ -1,14 +1,15 @@
-/// Links of a node that is in at most one [`LruList`].
+/// Links of a slot, which is in at most one [`LruList`].
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Links {
     before: u32,
     after: u32,
 }
 
+/// No slot. No vector of links reaches this index, so `get_mut` returns `None` exactly for it.
 const NONE: u32 = u32::MAX;
 
-/// Nodes by slot, oldest first. Several lists share one array of links, and a node moves between
-/// them in constant time.
+/// A doubly linked list of slots, oldest first. Several lists share one array of links, and a slot moves between them
+/// in constant time.
 #[derive(Debug)]
 pub(super) struct LruList {
     oldest: u32,
@@ -33,7 +34,7 @@ impl LruList {
         (self.newest != NONE).then_some(self.newest)
     }
 
-    /// Appends `slot`, which is in no list.
+    /// Appends `slot`, which must not be in any list, as the newest.
     pub fn push(&mut self, links: &mut Vec<Links>, slot: u32) {
         let links_needed = slot as usize + 1;
         if links.len() < links_needed {
@@ -48,7 +49,7 @@ impl LruList {
         self.len += 1;
     }
 
-    /// Takes out `slot`, which is in this list.
+    /// Removes `slot`, which must be in this list.
     pub fn remove(&mut self, links: &mut [Links], slot: u32) {
         let Links { before, after } = links[slot as usize];
         match links.get_mut(before as usize) {

@@ -17,30 +17,31 @@ pub(super) struct OutboundMessage {
     id: u32,
     peer: Ipv4Addr,
     priority: Priority,
-    /// Payload of a full packet.
+    /// Payload bytes of a full packet.
     max_payload: u32,
-    /// Payload bytes in all; [`UNBOUNDED`] until stopped.
+    /// Size in bytes; [`UNBOUNDED`] for a message that has not been stopped.
     size: u64,
-    /// First byte not given to a subflow.
+    /// First byte that is not yet assigned to a subflow.
     next_offset: u64,
-    /// Bytes that were acknowledged by any subflow, and their number.
+    /// Bytes acknowledged on any subflow, and their number.
     acked_ranges: RangeSet,
     acked: u64,
-    /// Ranges that a dead subflow holds: any other may send them too. Those at the front are not acknowledged.
+    /// Unacknowledged ranges of dead subflows, which any other subflow may send too. The first byte of the front
+    /// range is never acknowledged (`trim_reinject`).
     reinject: VecDeque<(u64, u64)>,
     pub requests: PacketRequests,
     pub control: Box<dyn MultipathSender>,
     pub subflows: Box<[Subflow]>,
-    /// True if some subflows may not send new data. At first they may not have joined.
+    /// True if the scheme keeps some subflows from sending new data. Starts as true, so that subflows that have not
+    /// joined yet do not count as suppressed.
     suppressed: bool,
     start: Time,
 }
 
-/// The size of a message that was not stopped yet.
 const UNBOUNDED: u64 = u64::MAX;
 
 impl OutboundMessage {
-    /// Returns the message of `spec`. `repr`: the headers of its full DATA packets on the first subflow.
+    /// Creates the message of `spec`. `repr` has the headers of its full DATA packets on the first subflow.
     pub fn new(
         now: Time,
         spec: &FlowSpec,
@@ -98,13 +99,14 @@ impl OutboundMessage {
         self.next_offset == self.size && self.acked == self.size
     }
 
-    /// Makes the next packet not sent before the last, so that its END is sure to be sent.
+    /// Ends the message early: its size becomes at most one full packet beyond the bytes assigned to subflows, so
+    /// that one more new packet is sent, with END. No effect if the message would end sooner.
     pub fn stop(&mut self) {
         self.size = self.size.min(self.next_offset.saturating_add(u64::from(self.max_payload)));
     }
 
-    /// Announces the senders of an incast in the first packets. With selective retransmission nothing is announced:
-    /// subflows have no common first packet, and receivers count senders as they come.
+    /// Announces the senders of an incast in the first packets. No effect with selective retransmission: subflows
+    /// have no common first packet.
     pub fn announce(&mut self, announcement: &Announcement) -> Result<(), OpenError> {
         if self.is_selective() {
             return Ok(());
@@ -116,8 +118,7 @@ impl OutboundMessage {
         self.subflows.iter().any(Subflow::is_selective)
     }
 
-    /// Returns whether a subflow has something to send and room for it. The bytes of the message in flight
-    /// are bounded too, so that 32 bits on the wire are never ambiguous.
+    /// Returns whether a subflow has a packet to send and may send it.
     pub fn may_send(&self, index: usize) -> bool {
         let Some(subflow) = self.subflows.get(index).filter(|_| self.requests.allows_send()) else {
             return false;
@@ -125,13 +126,15 @@ impl OutboundMessage {
         if subflow.has_retransmission() {
             return true;
         }
+        // The span of unacknowledged bytes of the message is bounded too, so that its 32-bit offsets on the wire stay
+        // unambiguous.
         let has_data = !self.reinject.is_empty()
             || self.next_offset < self.size && self.next_offset - self.acked_ranges.prefix_end() < MAX_WINDOW;
         has_data && subflow.can_send_new() && self.is_active(index)
     }
 
-    /// Returns whether a subflow may send what is new to it: where the scheme lets it, or all that the scheme lets are
-    /// dead.
+    /// Returns whether a subflow may send data that is new to it: the scheme allows it, or every subflow that the
+    /// scheme allows is dead.
     fn is_active(&self, index: usize) -> bool {
         if self.subflows.len() == 1 {
             return true;
@@ -140,7 +143,7 @@ impl OutboundMessage {
         may(index) || !self.subflows[index].is_dead() && !(0..self.subflows.len()).any(may)
     }
 
-    /// Takes an acknowledgement on a subflow, as [`Subflow::acknowledge`] does.
+    /// Handles an acknowledgement on subflow `index`, see [`Subflow::acknowledge`].
     pub fn acknowledge(&mut self, index: usize, now: Time, wire_seq: u32, echo: u32) -> AckOutcome {
         let OutboundMessage { subflows, acked_ranges: arrived, acked, .. } = self;
         let subflow = &mut subflows[index];
@@ -153,7 +156,7 @@ impl OutboundMessage {
         taken
     }
 
-    /// Takes a credit. Returns whether it is of use.
+    /// Handles the credit `number`. Returns whether the credit was accepted.
     pub fn take_credit(&mut self, number: u32) -> bool {
         let has_bytes = self.subflows[0].nxt() < self.size;
         self.requests.take_credit(number, has_bytes)
@@ -200,7 +203,8 @@ impl OutboundMessage {
         }
     }
 
-    /// Writes the head of a subflow's next DATA packet. There is one: the caller asked [`may_send`](Self::may_send).
+    /// Writes the headers of the next DATA packet of subflow `index`. Call only if [`may_send`](Self::may_send)
+    /// returned true.
     pub fn emit(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) -> Option<Segment> {
         let subflow = self.subflows.get_mut(index)?;
         let mut segment = if subflow.has_retransmission() {
@@ -230,7 +234,7 @@ impl OutboundMessage {
         Some(segment)
     }
 
-    /// Writes the head of a probe.
+    /// Writes the headers of a probe.
     pub fn emit_probe(&mut self, now: Time, index: usize, out: &mut [u8; HEADERS_LEN]) {
         let subflow = &mut self.subflows[index];
         if self.requests.uses_credits() {
@@ -239,7 +243,8 @@ impl OutboundMessage {
         subflow.emit_probe(now, self.requests.start_probe(now), out);
     }
 
-    /// Changes the scheme, with a control algorithm of its own if it has one for this number of subflows.
+    /// Applies a scheme change. `control` is the new sender half, or `None` to keep the present one, if the new
+    /// scheme has another number of subflows. `from_rtt` is the base RTT before the change.
     pub fn adopt(
         &mut self,
         now: Time,
@@ -262,7 +267,8 @@ impl OutboundMessage {
         }
     }
 
-    /// Takes over what the scheme decided for a subflow. Returns whether subflows were suppressed with it.
+    /// Applies the scheme's decision for subflow `index`. Returns true if the scheme suppresses some subflows now and
+    /// did not before.
     pub fn apply_decision(&mut self, index: usize, decision: Decision) -> bool {
         if let Some(subflow) = self.subflows.get_mut(index) {
             subflow.apply(decision);

@@ -6,15 +6,16 @@ use std::collections::VecDeque;
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// A receiver's messages: a `T` for each message that is arriving, and an `E` for each that has ended.
+/// The messages of a receiver: a `T` for each message in progress and an `E` (tombstone) for each completed one.
 ///
-/// It records which messages were active within the active window, and makes room by forgetting the others.
+/// The table orders messages by their last packet, counts those within the active window, and evicts the message that
+/// has been idle longest when it is full.
 #[derive(Debug)]
 pub(super) struct MessageTable<T, E> {
     entries: Slab<Entry<T>>,
     by_id: IdMap<u64, u32>,
     links: Vec<Links>,
-    /// Messages heard of within the active window, and the others, both longest unheard first.
+    /// Messages with a packet within the active window, and all others; both sorted by the last packet, oldest first.
     active: LruList,
     idle: LruList,
     /// Messages that were not heard again a round trip after their first packet, oldest first. Their sources may be made up:
@@ -44,17 +45,17 @@ struct Entry<T> {
     value: T,
 }
 
-/// The book's knowledge of a message.
+/// State of a message key at this receiver.
 pub(super) enum MessageState<'a, E> {
-    /// It is arriving.
+    /// In progress, with its slot.
     Arriving(u32),
-    /// It has ended.
+    /// Completed, with its tombstone.
     Ended(&'a E),
-    /// Nothing.
+    /// Not seen yet, evicted, or completed so long ago that the tombstone is gone.
     Unknown,
 }
 
-/// A message is (source address, message id).
+/// Packs source address and message id, which together identify a message, into one key.
 pub(super) fn message_key(peer: Ipv4Addr, message: u32) -> u64 {
     u64::from(u32::from(peer)) << 32 | u64::from(message)
 }
@@ -108,11 +109,12 @@ impl<T, E> MessageTable<T, E> {
         (self.active_window, self.round_trip) = (active_window, round_trip);
         self.generation = self.generation.wrapping_add(1);
     }
-    /// Returns all messages that are arriving.
+    /// Returns all messages in progress, in the order of their slots.
     pub fn arriving_mut(&mut self) -> impl Iterator<Item = &mut T> {
         self.entries.values_mut().map(|entry| &mut entry.value)
     }
-    /// Returns whether the scheme learns of the message now: true the first time only.
+    /// Returns true the first time that the present scheme sees the message, and marks it as seen; false afterwards.
+    /// A scheme change makes every message new again.
     pub fn introduce_to_scheme(&mut self, slot: u32) -> bool {
         let generation = Some(self.generation);
         self.entries
@@ -123,8 +125,11 @@ impl<T, E> MessageTable<T, E> {
         self.entries.get_slot(slot).map(|entry| entry.last_seen)
     }
 
-    /// Messages active at `now`.
+    /// Moves messages without a packet in the active window to the idle list and returns the number of those that
+    /// remain active.
     pub fn age_and_count_active(&mut self, now: Time) -> usize {
+        // `touch` moves a message to the newest end, so the list is sorted by `last_seen` and ageing stops at the
+        // first recent message.
         while let Some(slot) = self.active.oldest() {
             let Some(entry) = self.entries.get_slot_mut(slot) else { break };
             if now.saturating_sub(entry.last_seen) <= self.active_window {
@@ -175,7 +180,7 @@ impl<T, E> MessageTable<T, E> {
         Ok(key.slot)
     }
 
-    /// The message was heard of now.
+    /// Records that a packet of the message arrived at `now`.
     pub fn touch(&mut self, now: Time, slot: u32) {
         let Some(entry) = self.entries.get_slot_mut(slot) else { return };
         entry.last_seen = now;
@@ -202,7 +207,8 @@ impl<T, E> MessageTable<T, E> {
         Some(entry.value)
     }
 
-    /// The message has ended; what is to be remembered of it is made from what it was.
+    /// Moves a message to the tombstones; `remember` makes the tombstone from its state. The oldest tombstone is
+    /// dropped if there are `max_ended`.
     pub fn finish(&mut self, slot: u32, remember: impl FnOnce(T) -> E) {
         let Some(id) = self.entries.get_slot(slot).map(|entry| entry.id) else { return };
         let Some(value) = self.remove(slot) else { return };

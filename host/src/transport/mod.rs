@@ -1,13 +1,14 @@
-//! The message transport: what one host sends ([`Outbound`]) and what it receives ([`Inbound`]), apart from each other.
+//! The message transport of one host: the sending half ([`Outbound`]) and the receiving half ([`Inbound`]), which
+//! share no state. It sets no rate or window; those come from the scheme's decisions.
 //!
-//! A message has 1 to 16 subflows. Each has a UDP port of its own, and so its own path, its own sequence space, and
-//! makes up for its own losses. A byte of the message is given to one subflow, and to another one too if the path of
-//! the first is dead. The message has arrived when all of its bytes have, by whichever subflows.
+//! A message has 1 to 16 subflows. Each subflow has its own UDP port, hence its own path, its own sequence space and
+//! its own loss recovery. A byte of the message is assigned to one subflow, and to a second one if the path of the
+//! first is dead. The message is complete when all its bytes have arrived, by whichever subflows.
 //!
-//! There are two strategies against losses ([`LossRecovery`](crate::scheme::Recovery)). With go-back-N a message has one
-//! subflow, `seq` is the offset in the message, and a receiver answers a gap with a NACK. With selective retransmission
-//! DATA has its offset in the subflow in `seq` and its offset in the message in `grant`, and the receiver keeps what is
-//! behind a gap.
+//! There are two kinds of loss recovery ([`LossRecovery`](crate::scheme::LossRecovery)). With go-back-N a message has
+//! one subflow, `seq` is the offset in the message, and a receiver answers a gap with a NACK. With selective
+//! retransmission DATA carries its offset in the subflow in `seq` and its offset in the message in `grant`, and the
+//! receiver keeps the bytes behind a gap.
 
 mod control;
 mod deadlines;
@@ -35,16 +36,16 @@ pub(crate) use outbound::{Outbound, TxFrame};
 use std::collections::HashMap;
 use std::hash::{BuildHasherDefault, Hasher};
 
-/// A map by message id. Only looked up, never iterated, so its order shows nowhere.
+/// A map by message id. Its order is not deterministic across hashers, so it is only looked up, never iterated.
 type IdMap<K, V> = HashMap<K, V, BuildHasherDefault<IdHasher>>;
 
-/// Spreads ids, which are dense and not secret, in one multiplication. A peer that picks ids to
-/// collide slows down its own receiver only, and [`max_inbound`](crate::TransportConfig) bounds how
-/// many it can hold.
+/// Hashes message ids, which are dense and not secret, with one multiplication. A peer that picks colliding ids slows
+/// down only the receiver that it sends to, and [`max_inbound`](crate::TransportConfig) bounds how many such ids that
+/// receiver holds.
 #[derive(Default)]
 struct IdHasher(u64);
 
-/// 2^64 over the golden ratio, odd (Knuth, TAOCP 6.4).
+/// 2^64 divided by the golden ratio, rounded to an odd number (Knuth, TAOCP 6.4).
 const GOLDEN: u64 = 0x9e37_79b9_7f4a_7c15;
 
 impl Hasher for IdHasher {
@@ -66,21 +67,20 @@ impl Hasher for IdHasher {
     }
 }
 
-/// Returns the 64-bit offset that the 32 bits on the wire mean: the one nearest to `near`. `Open` if that is before
-/// the first byte.
+/// Returns the 64-bit offset nearest to `near` whose low 32 bits are `wire`; `None` if that offset would be negative.
 fn unwrap_seq(near: u64, wire: u32) -> Option<u64> {
     let ahead = wire.wrapping_sub(near as u32).cast_signed();
     near.checked_add_signed(i64::from(ahead))
 }
 
-/// Returns the path id of the acknowledged DATA packet, which the receiver writes into the grant field of schemes that
-/// do not use it. The ACK's own path id is that of the return path.
+/// Returns the path id of the acknowledged DATA packet. The receiver writes it into the grant field if the scheme
+/// does not use that field; the path id of the ACK itself is that of the return path.
 fn echoed_path(grant: u32) -> u16 {
     (grant & 0xfff) as u16
 }
 
-/// The most a window may hold, so that 32 bits on the wire are never ambiguous: a quarter of them
-/// ahead, a quarter behind, and room for the packets beyond the window.
+/// Upper bound of a window in bytes. Offsets travel as 32 bits; a quarter of that range ahead and a quarter behind,
+/// with room for packets beyond the window, keeps [`unwrap_seq`] unambiguous.
 const MAX_WINDOW: u64 = 1 << 30;
 
 #[cfg(test)]

@@ -1,4 +1,4 @@
-//! Checks and headers of a message that is opened.
+//! Validates a message that is opened and builds the headers of its packets.
 
 use super::IdMap;
 use crate::config::HostConfig;
@@ -7,7 +7,7 @@ use crate::scheme::Needs;
 use crate::wire::{Ecn, Flags, FrameRepr, PacketKind, WeirRepr};
 use weir_units::Bytes;
 
-/// Checks that the message can begin beside those in progress.
+/// Checks that the message is not empty and that its id is not in use.
 pub(super) fn validate(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<(), OpenError> {
     if by_message.contains_key(&spec.message) {
         return Err(OpenError::MessageInUse { message: spec.message });
@@ -18,8 +18,9 @@ pub(super) fn validate(spec: &FlowSpec, by_message: &IdMap<u32, u32>) -> Result<
     Ok(())
 }
 
-/// Adapts the head of a message's packets to another scheme. Tokens and class stay as they were when the message was
-/// opened: switches find the entry of a deflected message by its tokens, and packets in another class would overtake.
+/// Updates the headers of a message's packets after a scheme change. Tokens and class stay as they were when the
+/// message was opened: switches find the entry of a deflected message by its tokens, and packets in another class
+/// would overtake earlier ones.
 pub(super) fn update_for_scheme(repr: &mut FrameRepr, needs: &Needs, payload_len: u32) {
     repr.ecn = ecn(needs);
     repr.weir.format = needs.records;
@@ -30,7 +31,7 @@ fn ecn(needs: &Needs) -> Ecn {
     if needs.ecn.is_some() { Ecn::Ect0 } else { Ecn::NotEct }
 }
 
-/// Returns the headers of its full DATA packets, with this number of tokens.
+/// Returns the headers of the full DATA packets of a message, with `tokens` deflection tokens.
 pub(super) fn data_repr(
     config: &HostConfig,
     spec: &FlowSpec,

@@ -15,7 +15,7 @@ use crate::stats::HostStats;
 use crate::wire::{HEADERS_LEN, MAX_HEADER_LEN};
 use weir_units::{Bytes, Time};
 
-/// A frame that leaves: the bytes of its head that were written, and the zeros that follow.
+/// A frame to transmit: `head_len` bytes were written, and `payload` zero bytes follow.
 #[derive(Debug)]
 pub(crate) struct TxFrame {
     pub key: Key,
@@ -24,25 +24,27 @@ pub(crate) struct TxFrame {
     pub payload: u32,
 }
 
-/// All outgoing messages.
+/// The sending half of a host's transport: all outgoing messages.
 ///
-/// A subflow that may send now waits in `ready`, one that pacing holds back in `paced`, and one without room in its
-/// window, or without anything to send, in neither: an ACK brings it back. The subflow whose turn it is takes the next
-/// bytes of its message: round robin over the subflows with room (AMP-CODE, `getSubflowToUse`).
+/// A subflow is in `ready` exactly if its `queued` flag is set. It is in `paced` only if it may send but its pacing
+/// gap is not over. Otherwise it is in neither, until an ACK, a credit or a timeout calls
+/// [`reschedule`](Self::reschedule). Subflows in `ready` are served round robin, and each takes the next bytes of its
+/// message (AMP-CODE, `getSubflowToUse`).
 #[derive(Debug)]
 pub(crate) struct Outbound {
     pub(super) messages: Slab<OutboundMessage>,
     pub(super) by_message: IdMap<u32, u32>,
     ready: ReadyQueues<(Key, u8)>,
     paced: Deadlines,
-    /// Retransmission and scheme timers. A subflow's entry is never later than its deadline, but may be earlier, so
-    /// that an ACK need not touch it.
+    /// Retransmission and scheme timers. An entry is never later than the subflow's deadline but may be earlier:
+    /// entries are only moved forward, so that an ACK costs no heap operation.
     timers: Deadlines,
     pub(super) needs: Needs,
     deflection: Option<Deflection>,
     pub(super) credited: bool,
     params: FlowParams,
-    /// Low bits of an entry in `paced` and `timers` that are the subflow's index; the others are the message's slot.
+    /// Number of low bits of a timer id (`timer_id`) that hold the subflow's index; the other bits are the message's
+    /// slot.
     index_bits: u32,
     /// Number of subflows of new messages.
     subflows: u8,
@@ -95,9 +97,9 @@ impl Outbound {
         Ok(key)
     }
 
-    /// Changes the scheme. Each subflow of a running message continues at its present sending rate, converted with the
-    /// base RTT so far. A message keeps its number of subflows, and its control algorithm if the new one needs another
-    /// number of them.
+    /// Applies a scheme change. Each subflow of a running message continues at its effective sending rate, computed
+    /// with the previous base RTT. A message keeps its number of subflows, and therefore its sender half if the new
+    /// scheme needs another number.
     pub fn adopt(&mut self, now: Time, from_rtt: Time, config: &HostConfig, resolved: &ResolvedTransport) {
         self.needs = config.needs();
         self.deflection = self.needs.deflection;
@@ -136,12 +138,12 @@ impl Outbound {
         self.messages.len()
     }
 
-    /// Returns the entry of a subflow in `paced` and `timers`.
+    /// Returns the key of a subflow in `paced` and `timers`.
     fn timer_id(&self, slot: u32, index: usize) -> u32 {
         slot << self.index_bits | index as u32
     }
 
-    /// Returns the subflow of an entry.
+    /// Returns the message slot and the subflow index of a key.
     fn subflow_of_timer(&self, entry: u32) -> (u32, usize) {
         let slot = entry >> self.index_bits;
         (slot, (entry ^ slot << self.index_bits) as usize)
@@ -154,7 +156,7 @@ impl Outbound {
         }
     }
 
-    /// Schedules a subflow anew after something about it changed.
+    /// Updates timers and queues of a subflow. Called after anything that may change whether or when it may send.
     fn reschedule(&mut self, now: Time, slot: u32, index: usize) {
         let entry = self.timer_id(slot, index);
         let Some(message) = self.messages.get_slot_mut(slot) else { return };
@@ -166,7 +168,7 @@ impl Outbound {
             self.timers.set(entry, deadline);
         }
         if subflow.queued {
-            // Looked at again when its turn comes.
+            // `transmit` checks the subflow again when it is popped.
             return;
         }
         if !may_send {
@@ -180,7 +182,7 @@ impl Outbound {
         }
     }
 
-    /// Moves subflows whose pacing gap is over to `ready`.
+    /// Moves the subflows whose pacing gap is over to `ready`.
     fn release_paced(&mut self, now: Time) {
         while let Some(entry) = self.paced.pop_due(now) {
             let (slot, index) = self.subflow_of_timer(entry);
@@ -188,7 +190,8 @@ impl Outbound {
         }
     }
 
-    /// Writes the head of the next DATA packet, or of a probe where one is due.
+    /// Writes the headers of the next DATA packet or probe, and the announcement that a packet carries; `None` if no
+    /// subflow may send now.
     pub fn transmit(
         &mut self,
         now: Time,
@@ -201,7 +204,8 @@ impl Outbound {
         let (out, list) = out.split_first_chunk_mut::<HEADERS_LEN>()?;
         while let Some((key, index)) = self.ready.pop() {
             let index = usize::from(index);
-            // A message may have finished, or a subflow lost its room or its turn, since it was queued.
+            // Entries are not removed from `ready`: since it was queued, the message may have finished, or the
+            // subflow lost its window or its permission to send.
             let Some(message) = self.messages.get_mut(key) else { continue };
             let (may_send, priority) = (message.may_send(index), message.priority());
             let Some(subflow) = message.subflows.get_mut(index) else { continue };
@@ -229,7 +233,7 @@ impl Outbound {
         None
     }
 
-    /// Returns the time at which [`wakeup`](Self::wakeup) is due.
+    /// Returns the time at which to call [`wakeup`](Self::wakeup) next; `None` if no timer is armed.
     pub fn next_wakeup(&self) -> Option<Time> {
         match (self.paced.next(), self.timers.next()) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -240,6 +244,8 @@ impl Outbound {
     /// Releases paced subflows and handles the timers that expired.
     pub fn wakeup(&mut self, now: Time, stats: &mut HostStats, events: &mut Ring<HostEvent>) {
         self.release_paced(now);
+        // The entry may be earlier than the real deadline: `is_timed_out` and `take_scheme_timer` check, and
+        // `reschedule_all` sets the later one.
         while let Some(entry) = self.timers.pop_due(now) {
             let (slot, index) = self.subflow_of_timer(entry);
             let Some(message) = self.messages.get_slot_mut(slot) else { continue };
@@ -276,7 +282,7 @@ impl Outbound {
         }
     }
 
-    /// Removes a message and its entries.
+    /// Removes a message and its timers.
     pub(super) fn remove(&mut self, slot: u32) -> Option<(Key, OutboundMessage)> {
         let key = self.messages.key(slot);
         let message = self.messages.remove(slot)?;

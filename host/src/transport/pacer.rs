@@ -4,14 +4,14 @@ use weir_units::{Bandwidth, Bytes, Time};
 #[derive(Debug)]
 pub(super) struct Pacer {
     rate: Bandwidth,
-    /// Departure and length of the last frame.
+    /// Time and length in bytes of the last frame.
     last: Time,
     last_frame: u32,
     next: Time,
 }
 
 impl Pacer {
-    /// Returns a pacer whose first frame may leave at once.
+    /// Creates a pacer that admits the first frame at once.
     pub fn new(now: Time) -> Pacer {
         Pacer { rate: Bandwidth::ZERO, last: now, last_frame: 0, next: now }
     }
@@ -20,13 +20,15 @@ impl Pacer {
         self.rate
     }
 
-    /// Returns the time at which the next frame may leave.
+    /// Returns the earliest time at which the next frame may leave.
     pub fn next_departure(&self) -> Time {
         self.next
     }
 
-    /// Changes the rate, for the gap behind the last frame too, as in the released code (rdma-hw.cc:600-612).
+    /// Changes the rate. It applies to the gap behind the last frame too, as in HPCC's released code
+    /// (rdma-hw.cc:600-612).
     pub fn set_rate(&mut self, rate: Bandwidth) {
+        // A rate of 0 would make the gap endless.
         let rate = rate.max(Bandwidth::from_bps(1));
         if rate != self.rate {
             self.rate = rate;
@@ -34,7 +36,7 @@ impl Pacer {
         }
     }
 
-    /// Notes that a frame of this length leaves.
+    /// Records that a frame of `frame` bytes leaves at `now`.
     pub fn sent(&mut self, now: Time, frame: u32) {
         (self.last, self.last_frame) = (now, frame);
         self.update();

@@ -1,4 +1,4 @@
-//! Answers to probes: the telemetry that they gathered, or credits where packets need them.
+//! Answers probes: with the telemetry that they gathered, or with credits if the scheme uses credits.
 
 use super::control::{ControlFrame, ControlQueue, RecordBuf};
 use super::inbound::Inbound;
@@ -9,8 +9,9 @@ use crate::wire::{Flags, FrameView, PacketKind};
 use weir_units::Time;
 
 impl Inbound {
-    /// Takes a probe, whose records go back at once. It is of no message yet, and begins none. With selective
-    /// retransmission schemes use no telemetry, so there are no probes.
+    /// Handles a probe: returns its records at once, or treats it as a request for credits. A probe for telemetry
+    /// belongs to no message and creates none. With selective retransmission schemes use no telemetry, so probes are
+    /// unexpected.
     pub fn on_probe(
         &mut self,
         now: Time,
@@ -38,7 +39,8 @@ impl Inbound {
         Ok(())
     }
 
-    /// Takes a request for credits: a message begins, goes on where credits were lost, or has ended unheard of.
+    /// Handles a request for credits. The message may be new, may be in progress with its credits lost, or may be
+    /// complete without the sender knowing; in the last case the answer is an ACK of the whole message.
     fn on_credit_request(
         &mut self,
         now: Time,
@@ -73,7 +75,8 @@ impl Inbound {
         Ok(())
     }
 
-    /// Sends a message its next credit, and notes when the one after it is due.
+    /// Sends the next credit of the message in `slot` and sets the deadline of the one after it. `begins` is true for
+    /// the first credit after a request.
     pub(super) fn grant_credit(
         &mut self,
         now: Time,
@@ -82,10 +85,11 @@ impl Inbound {
         control: &mut ControlQueue,
         stats: &mut HostStats,
     ) {
-        // A sender that has been silent for so long asks again.
-        let heard =
+        // Stop if nothing has arrived within the active window: the sender requests credits again after its
+        // retransmission timeout.
+        let is_active =
             self.messages.last_seen(slot).is_some_and(|at| now.saturating_sub(at) <= self.active_window);
-        let Some(message) = self.messages.at_mut(slot).filter(|_| heard) else { return };
+        let Some(message) = self.messages.at_mut(slot).filter(|_| is_active) else { return };
         let Some(credit) = &mut message.credit else { return };
         let resumes = std::mem::take(&mut message.scheme_changed);
         if resumes {

@@ -1,35 +1,35 @@
-/// Records which bytes of a sequence space have arrived: all before one position, and some ranges behind it. No payload
-/// is kept.
+/// A set of half-open byte ranges in one sequence space: a contiguous prefix from 0 and ranges behind gaps. Stores
+/// positions only, no payload.
 #[derive(Debug, Default)]
 pub(super) struct RangeSet {
     done: u64,
-    /// Behind `prefix_end`, in order, neither touching nor overlapping.
+    /// Ranges behind `done`, sorted, neither overlapping nor adjacent.
     ahead: Vec<(u64, u64)>,
 }
 
 impl RangeSet {
-    /// Returns the first byte that has not arrived.
+    /// Returns the end of the contiguous prefix, which is the first missing byte.
     pub fn prefix_end(&self) -> u64 {
         self.done
     }
 
-    /// Stretches behind the first gap.
+    /// Returns the number of ranges behind the first gap.
     pub fn gap_ranges(&self) -> usize {
         self.ahead.len()
     }
 
-    /// Returns the end of the last byte that has arrived.
+    /// Returns the end of the highest range.
     pub fn end(&self) -> u64 {
         self.ahead.last().map_or(self.done, |&(_, end)| end)
     }
 
-    /// Returns whether `start..end` would be one stretch more.
+    /// Returns whether inserting `start..end` would add a range behind a gap, and not only extend existing ones.
     pub fn adds_range(&self, start: u64, end: u64) -> bool {
         let after = self.ahead.partition_point(|&(_, to)| to < start);
         start > self.done && self.ahead.get(after).is_none_or(|&(from, _)| from > end)
     }
 
-    /// Returns the first stretch of `start..end` that has not arrived.
+    /// Returns the first missing part of `start..end`.
     pub fn first_missing(&self, start: u64, end: u64) -> Option<(u64, u64)> {
         let mut from = start.max(self.done);
         let behind = self.ahead.partition_point(|&(_, to)| to <= from);
@@ -42,10 +42,10 @@ impl RangeSet {
         (from < end).then_some((from, end))
     }
 
-    /// Takes `start..end` in and returns how many of these bytes are new.
+    /// Inserts `start..end` and returns the number of bytes that were missing.
     pub fn insert(&mut self, start: u64, end: u64) -> u64 {
         if start <= self.done && self.ahead.is_empty() {
-            // The usual case: in order.
+            // Fast path: nothing is behind a gap, and the range extends the prefix.
             let new = end.saturating_sub(self.done);
             self.done += new;
             return new;
@@ -54,6 +54,7 @@ impl RangeSet {
         if to <= from {
             return 0;
         }
+        // Adjacent ranges are merged too, hence `<` here and `<=` below.
         let first = self.ahead.partition_point(|&(_, end)| end < from);
         let last = self.ahead.partition_point(|&(start, _)| start <= to);
         let mut known = 0;

@@ -1,14 +1,15 @@
-//! The queues of flows that may send now, one per priority class of hosts: short messages that go before long ones
-//! (Dart's Pri-Q), and all others. Each has a priority class of its own in the switches, which PFC may pause.
+//! Queues of subflows that may send now, one per [`Priority`]: short messages, which go before long ones (Dart's
+//! Pri-Q), and all others. Each has its own priority class in the switches, which PFC may pause.
 
 use crate::priority::Priority;
 use crate::ring::Ring;
 
-/// Round robin within each queue.
+/// The ready queues. Each is served round robin, because a subflow is appended again after it has sent.
 #[derive(Debug)]
 pub(super) struct ReadyQueues<T> {
     rings: [Ring<T>; Priority::ALL.len()],
-    /// Those that were paused when the NIC last asked, one bit each: written and read as one byte, it is not waited for.
+    /// The priorities paused at the last call of `set_paused`, one bit each. One byte rather than an array, so that
+    /// reading it right after writing it avoids a store-forwarding stall.
     paused: u8,
 }
 
@@ -30,7 +31,7 @@ impl<T> ReadyQueues<T> {
         self.paused >> priority as u8 & 1 != 0
     }
 
-    /// Returns the next flow of the first queue that is not paused and not empty.
+    /// Removes and returns the next subflow of the first queue that is neither paused nor empty.
     pub fn pop(&mut self) -> Option<T> {
         let paused = self.paused;
         let mut rings = (0u8..).zip(&mut self.rings).filter(|(bit, _)| paused >> bit & 1 == 0);

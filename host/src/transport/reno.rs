@@ -9,22 +9,23 @@ const DUP_ACK_THRESHOLD: u32 = 3;
 /// The subflow has a sequence space of its own, so the state includes where its bytes are in the message.
 #[derive(Debug)]
 pub(super) struct NewReno {
-    /// Positions in the message of the bytes that are not acknowledged.
+    /// Mappings of the unacknowledged bytes to the message, in the order of `seq`.
     runs: VecDeque<DataMapping>,
     pub repair: RecoveryState,
-    /// End of the sent data when the last recovery began.
+    /// `snd_max` when the last recovery began; recovery ends when this byte is acknowledged.
     recover: u64,
-    /// Duplicate ACKs in a row.
+    /// Consecutive duplicate ACKs outside of recovery.
     duplicates: u32,
-    /// Bytes behind the first gap that have arrived, according to duplicate ACKs.
+    /// Bytes beyond the first gap that have left the network, inferred from duplicate ACKs (one full packet each).
+    /// Subtracted from the bytes in flight.
     pub dupacked_bytes: u64,
-    /// True if the first unacknowledged packet is to be sent again, whatever the window.
+    /// True if the first unacknowledged packet must be sent again regardless of the window.
     pub retransmit_now: bool,
-    /// The newest stamp that came back: a packet's ACK counts once, however often it comes.
+    /// The newest echoed timestamp.
     newest_echo: Option<u32>,
 }
 
-/// Bytes that are contiguous in the subflow and in the message.
+/// A range of bytes that is contiguous both in the subflow and in the message.
 #[derive(Clone, Copy, Debug)]
 struct DataMapping {
     seq: u64,
@@ -45,7 +46,8 @@ impl NewReno {
         }
     }
 
-    /// Notes that the subflow sends the bytes from `data` of the message at `seq`, its end so far.
+    /// Records that the subflow sends `len` bytes of the message from `data` on at `seq`, the end of what it has sent
+    /// so far.
     pub fn append(&mut self, seq: u64, data: u64, len: u64) {
         match self.runs.back_mut() {
             Some(run) if run.data + run.len == data => run.len += len,
@@ -53,20 +55,23 @@ impl NewReno {
         }
     }
 
-    /// Returns the range of the message that begins at `seq` and is contiguous in the subflow.
+    /// Returns the range of the message that is mapped from `seq` on contiguously; `None` if `seq` is acknowledged or
+    /// was not sent.
     pub fn mapping_at(&self, seq: u64) -> Option<(u64, u64)> {
         let at = self.runs.partition_point(|run| run.seq + run.len <= seq);
         let run = self.runs.get(at)?;
         Some((run.data + (seq - run.seq), run.data + run.len))
     }
 
-    /// Returns the ranges of the message that are sent and not acknowledged.
+    /// Returns the ranges of the message that are sent and not acknowledged, in the order of `seq`.
     pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
         self.runs.iter().map(|run| (run.data, run.data + run.len))
     }
 
-    /// Returns whether an ACK that echoes this stamp answers a newer packet than all before.
+    /// Returns whether `echo` is newer than every timestamp echoed before, modulo 2^32.
     pub fn is_newer_echo(&mut self, echo: u32) -> bool {
+        // The network may duplicate an ACK, and one loss would then look like several. The ACK of each packet echoes
+        // another timestamp, so only a newer echo counts as evidence.
         let is_news = self.newest_echo.is_none_or(|newest| echo.wrapping_sub(newest).cast_signed() > 0);
         if is_news {
             self.newest_echo = Some(echo);
@@ -74,8 +79,8 @@ impl NewReno {
         is_news
     }
 
-    /// Takes an acknowledgement of `new` bytes, of everything before `una`, in full packets of `full` bytes. Calls
-    /// `arrived` with the ranges of the message that it covers.
+    /// Handles the acknowledgement of `new` bytes up to `una`; a full packet has `full` bytes. Calls `arrived` with
+    /// the ranges of the message that it covers.
     pub fn on_new_ack(&mut self, una: u64, new: u64, full: u64, mut arrived: impl FnMut(u64, u64)) {
         while let Some(run) = self.runs.front_mut() {
             let gone = una.saturating_sub(run.seq).min(run.len);
@@ -89,8 +94,9 @@ impl NewReno {
         self.duplicates = 0;
         self.retransmit_now = false;
         if self.repair == RecoveryState::FastRecovery && una < self.recover {
-            // A partial ACK: the next unacknowledged packet was lost too, and of the rest all but the packet that
-            // filled the gap had been counted as arrived (RFC 6582 §3.2, step 3).
+            // A partial ACK: the next unacknowledged packet was lost too. The ACK covers the retransmitted packet,
+            // which was never counted in `dupacked_bytes`, and packets behind it, each of which was counted once (RFC
+            // 6582 §3.2, step 3).
             self.retransmit_now = true;
             self.dupacked_bytes = self.dupacked_bytes.saturating_sub(new.saturating_sub(full));
         } else {
@@ -101,8 +107,8 @@ impl NewReno {
         }
     }
 
-    /// Takes a duplicate ACK. Returns whether it is the one that signals a loss of the packet at `una`; `max` is the
-    /// end of what was sent.
+    /// Handles a duplicate ACK. Returns true if it is the one that signals the loss of the packet at `una`; `max` is
+    /// the end of what was sent.
     pub fn on_dup_ack(&mut self, una: u64, max: u64, full: u64) -> bool {
         match self.repair {
             RecoveryState::FastRecovery => self.dupacked_bytes += full,
@@ -121,7 +127,7 @@ impl NewReno {
         false
     }
 
-    /// Counts everything in flight, up to `max`, as lost after a timeout.
+    /// Enters loss recovery after a timeout: everything in flight, up to `max`, counts as lost.
     pub fn time_out(&mut self, max: u64) {
         self.repair = RecoveryState::Loss;
         self.recover = max;

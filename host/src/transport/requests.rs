@@ -4,62 +4,64 @@ use crate::wire::{Flags, LIST_ENTRY_LEN, LIST_HEADER_LEN, MAX_LIST_ENTRIES, max_
 use std::collections::VecDeque;
 use weir_units::Time;
 
-/// The services that a message requests beside the delivery of its bytes: telemetry, in DATA or by probes; credits;
-/// and the announcement of its senders. Only messages with go-back-N request any.
+/// Per-message state behind the request flags of its packets: when to request telemetry (in DATA or by PROBE), which
+/// credits are unused, and which senders the first packets announce. Only used with go-back-N.
 #[derive(Debug)]
 pub(super) struct PacketRequests {
     telemetry: TelemetrySource,
-    /// First byte of the last packet that requested telemetry, if one per round trip does.
+    /// With telemetry once per round trip: offset of the last packet that requested telemetry.
     telemetry_asked_at: Option<u64>,
-    /// The last probe: its number, when it left, whether its reply came.
+    /// The last probe: its number, the time when it was sent, and whether its reply has arrived.
     probe: Option<(u32, Time, bool)>,
-    /// State for packets that need credits.
+    /// Credit state; `None` if the scheme uses no credits.
     credits: Option<Credits>,
-    /// Hosts that the first packets announce.
+    /// Senders that the first packets announce.
     list: Option<Box<SenderList>>,
 }
 
-/// The senders of an incast, and how its message's packets carry them.
+/// The announced senders of an incast, and how they are distributed over the message's packets.
 #[derive(Debug)]
 struct SenderList {
     incast: u32,
-    /// The low bits of their addresses.
+    /// The low 16 bits of the senders' addresses.
     senders: Box<[u16]>,
-    /// Payload of the message's full packets.
+    /// Payload bytes of a full packet when the message was opened.
     payload: u64,
 }
 
 impl SenderList {
-    /// Returns the part that the packet at `seq` carries, of `payload` bytes.
+    /// Returns the part of the list in the packet at offset `seq` with `payload` bytes; empty if that packet carries
+    /// none.
     fn senders_in_packet(&self, seq: u64, payload: u32) -> &[u16] {
         let each =
             ((self.payload as usize).saturating_sub(LIST_HEADER_LEN) / LIST_ENTRY_LEN).min(MAX_LIST_ENTRIES);
         let packet = (seq / self.payload) as usize;
-        // Since the message began, a policy may have changed the size of its packets.
+        // A policy may have changed the packet size since the message was opened. The list is then incomplete rather
+        // than misaligned.
         if !seq.is_multiple_of(self.payload) || packet >= self.senders.len().div_ceil(each.max(1)) {
             return &[];
         }
-        let left = &self.senders[packet * each..];
-        let part = &left[..each.min(left.len())];
+        let rest = &self.senders[packet * each..];
+        let part = &rest[..each.min(rest.len())];
         if LIST_HEADER_LEN + LIST_ENTRY_LEN * part.len() > payload as usize { &[] } else { part }
     }
 }
 
-/// Credits that were not used yet.
+/// Credits of one message.
 #[derive(Debug, Default)]
 struct Credits {
-    /// Their numbers.
+    /// Numbers of the unused credits, oldest first.
     available: VecDeque<u32>,
-    /// The newest.
+    /// The highest credit number accepted so far.
     last: Option<u32>,
-    /// None has been asked for, or what was asked for did not come.
+    /// True until a PROBE that requests credits has been sent; true again after a timeout.
     request_pending: bool,
 }
 
-/// Credits that may come out of order, or be lost in a row. Ours: half a millisecond of them at 100 Gbit/s, which is
-/// how long one that is forged can make others seem old.
+/// Distance in credit numbers up to which credits may be reordered or lost in a row. Weir's choice: half a
+/// millisecond of credits at 100 Gbit/s, which also bounds how long one forged credit makes genuine ones look stale.
 const CREDIT_REORDER_WINDOW: u32 = 4_096;
-/// Credits a flow holds at most. Ours: several times what a switch lets pass at once.
+/// Upper bound of unused credits of a message. Weir's choice: several times the burst that a switch forwards.
 const MAX_CREDITS: usize = 64;
 
 impl PacketRequests {
@@ -73,26 +75,27 @@ impl PacketRequests {
         }
     }
 
-    /// Adapts to a scheme that gathers telemetry on these packets.
+    /// Applies a scheme change: telemetry is requested as the new scheme needs it.
     pub fn adapt(&mut self, telemetry: TelemetrySource) {
         if self.telemetry != telemetry {
             (self.telemetry, self.telemetry_asked_at) = (telemetry, None);
         }
     }
 
-    /// Returns whether packets need credits.
+    /// Returns whether DATA packets need credits.
     pub fn uses_credits(&self) -> bool {
         self.credits.is_some()
     }
 
-    /// Returns whether a packet may leave: DATA, or a probe that asks for credits.
+    /// Returns whether credits admit a packet: DATA, or a probe that requests credits.
     pub fn allows_send(&self) -> bool {
         self.credits.as_ref().is_none_or(|credits| credits.request_pending || !credits.available.is_empty())
     }
 
-    /// Takes a credit; `has_bytes` is true if the message has bytes to send. Returns whether the credit is of use: one
-    /// that is a little older than the newest came before, and is not, nor is one that finds nothing to send. A number
-    /// far off is a forger's, or all between were lost: it is worth a packet, and says nothing of the others.
+    /// Handles the credit `number`; `has_bytes` is true if the message has bytes to send. Returns whether the credit
+    /// was stored. A credit slightly older than the newest is a duplicate or reordered and is refused, as is one for
+    /// which nothing is to be sent. A number far off is forged, or all credits between were lost: it is stored, but
+    /// does not become the reference for others.
     pub fn take_credit(&mut self, number: u32, has_bytes: bool) -> bool {
         let Some(credits) = &mut self.credits else { return false };
         let ahead = number.wrapping_sub(credits.last.unwrap_or(number.wrapping_sub(1))).cast_signed();
@@ -109,12 +112,12 @@ impl PacketRequests {
         wanted
     }
 
-    /// Takes out the credit for the next DATA packet.
+    /// Removes and returns the credit for the next DATA packet.
     pub fn spend_credit(&mut self) -> Option<u32> {
         self.credits.as_mut()?.available.pop_front()
     }
 
-    /// Asks for credits again after a timeout.
+    /// After a timeout, requests credits again and accepts any credit number as the new reference.
     pub fn time_out(&mut self) {
         if let Some(credits) = &mut self.credits {
             credits.request_pending = true;
@@ -122,7 +125,8 @@ impl PacketRequests {
         }
     }
 
-    /// Notes the senders that the first packets of a message of `size` bytes announce. Full packets have `payload` bytes.
+    /// Stores the senders that the first packets of message `message` of `size` bytes announce. Full packets have
+    /// `payload` bytes. Fails if the packets have no room for the list.
     pub fn announce(
         &mut self,
         announcement: &Announcement,
@@ -141,13 +145,12 @@ impl PacketRequests {
         Ok(())
     }
 
-    /// Returns the senders that the packet at `seq` announces.
     fn part(&self, seq: u64, payload: u32) -> &[u16] {
         self.list.as_ref().map_or(&[], |list| list.senders_in_packet(seq, payload))
     }
 
-    /// Writes the part of the list of announced senders that the packet at `seq` carries behind its head. Returns its
-    /// length in bytes, a part of the payload.
+    /// Writes the part of the announcement that the packet at `seq` carries to `out`, behind the headers. Returns its
+    /// length in bytes, which is part of the payload.
     pub fn write_announcement(&self, seq: u64, payload: u32, out: &mut [u8]) -> usize {
         let Some(list) = self.list.as_ref() else { return 0 };
         let part = list.senders_in_packet(seq, payload);
@@ -162,8 +165,8 @@ impl PacketRequests {
         len
     }
 
-    /// Returns the flags of the DATA packet at `seq` with `payload` bytes, everything before `una` being acknowledged,
-    /// and whether it asks for records of congested ports only.
+    /// Returns the request flags of the DATA packet at `seq` with `payload` bytes, where `una` is the first
+    /// unacknowledged byte, and whether it requests records of congested ports only.
     pub fn flags(&mut self, una: u64, seq: u64, payload: u32) -> (Flags, bool) {
         let mut flags = Flags::NONE;
         if !self.part(seq, payload).is_empty() {
@@ -178,8 +181,9 @@ impl PacketRequests {
         (flags, false)
     }
 
-    /// Returns whether the DATA packet at `seq` asks for telemetry. If one per round trip does: the first, the first
-    /// after the last that asked was acknowledged, and that one again if it is repeated.
+    /// Returns whether the DATA packet at `seq` requests full telemetry. With one request per round trip these are
+    /// the first packet, the first one after the last request was acknowledged, and a retransmission of the last
+    /// request.
     fn wants_records(&self, una: u64, seq: u64) -> bool {
         match self.telemetry {
             TelemetrySource::Data | TelemetrySource::RateNotifications => true,
@@ -190,7 +194,8 @@ impl PacketRequests {
         }
     }
 
-    /// Returns whether a probe is due: a base round trip after the last, once its reply has come or will not.
+    /// Returns whether a probe is due. For telemetry: one base RTT after the last probe if its reply has arrived,
+    /// else after `rto`. For credits: if a request is pending and no credit is available.
     pub fn is_probe_due(&self, now: Time, base_rtt: Time, rto: Time) -> bool {
         if let Some(credits) = &self.credits {
             return credits.request_pending && credits.available.is_empty();
@@ -200,7 +205,7 @@ impl PacketRequests {
             && self.probe.is_none_or(|(_, at, replied)| since(at) >= if replied { base_rtt } else { rto })
     }
 
-    /// Counts a probe as sent. Returns its number.
+    /// Records that a probe is sent at `now`, and returns its number.
     pub fn start_probe(&mut self, now: Time) -> u32 {
         if let Some(credits) = &mut self.credits {
             credits.request_pending = false;
@@ -210,7 +215,8 @@ impl PacketRequests {
         number
     }
 
-    /// Takes the reply to the last probe, once. Returns the number of probes that it acknowledges.
+    /// Handles the reply to probe `number`. Returns the number of probes acknowledged by it; `None` unless it is the
+    /// first reply to the last probe.
     pub fn take_reply(&mut self, number: u32) -> Option<u64> {
         let (last, _, replied) = self.probe.as_mut()?;
         if *last != number || *replied {

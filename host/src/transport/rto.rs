@@ -1,16 +1,16 @@
 use crate::config::RTO_MAX_DOUBLINGS;
 use weir_units::Time;
 
-/// The retransmission timeout of one subflow (RFC 6298). Without samples, as with go-back-N, it is constant but for its
-/// doublings.
+/// The retransmission timeout of one subflow (RFC 6298). Without RTT samples, as with go-back-N, it is constant
+/// except for the exponential backoff.
 #[derive(Debug)]
 pub(super) struct Rto {
     min: Time,
-    /// Before the first round-trip time is known.
+    /// The timeout before the first RTT sample.
     initial: Time,
     /// SRTT and RTTVAR.
     srtt_rttvar: Option<(Time, Time)>,
-    /// Timeouts in a row.
+    /// Timeouts since the last progress.
     timeouts: u32,
 }
 
@@ -19,12 +19,12 @@ impl Rto {
         Rto { min, initial, srtt_rttvar: None, timeouts: 0 }
     }
 
-    /// Sets the limits that [`new`](Self::new) sets.
+    /// Changes the bounds, after a scheme change.
     pub fn set_bounds(&mut self, min: Time, initial: Time) {
         (self.min, self.initial) = (min, initial);
     }
 
-    /// Takes a round-trip time in: alpha = 1/8, beta = 1/4 (§2.3).
+    /// Adds an RTT sample, with alpha = 1/8 and beta = 1/4 (§2.3).
     pub fn sample(&mut self, rtt: Time) {
         let known = match self.srtt_rttvar {
             None => (rtt, rtt / 2),
@@ -36,22 +36,22 @@ impl Rto {
         self.srtt_rttvar = Some(known);
     }
 
-    /// Something was acknowledged.
+    /// Resets the backoff after new bytes were acknowledged.
     pub fn on_progress(&mut self) {
         self.timeouts = 0;
     }
 
-    /// Timeouts since something was last acknowledged.
+    /// Returns the number of timeouts since the last progress.
     pub fn timeouts(&self) -> u32 {
         self.timeouts
     }
 
-    /// A timeout: the next one is twice as far (§5.5).
+    /// Doubles the timeout (§5.5).
     pub fn back_off(&mut self) {
         self.timeouts += 1;
     }
 
-    /// Returns the present timeout.
+    /// Returns the present timeout, including the backoff.
     pub fn current(&self) -> Time {
         let base = match self.srtt_rttvar {
             None => self.initial.max(self.min),

@@ -10,17 +10,17 @@ use crate::wire::{
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Timeouts in a row after which a path counts as dead: the first may be congestion, after which one packet is sent
-/// alone.
+/// Consecutive timeouts after which a path counts as dead. One is not enough: it may be congestion, and after it a
+/// single packet is sent.
 const DEAD_AFTER_TIMEOUTS: u32 = 2;
 
-/// One outgoing subflow: a sequence space with a window, a rate and a retransmission timer of its own.
+/// One outgoing subflow: a sequence space with its own window, pacing rate and retransmission timer.
 ///
-/// Lost packets are repeated by one of two strategies. Go-back-N sends everything again from the first byte that is not
-/// acknowledged; a message then has one subflow, whose offsets are the message's. [`NewReno`] sends what is missing.
+/// Lost packets are retransmitted in one of two ways. Go-back-N sends everything again from the first unacknowledged
+/// byte; a message then has one subflow, whose offsets are the message's. [`NewReno`] sends only what is missing.
 #[derive(Debug)]
 pub(super) struct Subflow {
-    /// Headers of its full DATA packets, and the same as bytes.
+    /// Headers of full DATA packets, and their encoding, which is copied for each packet.
     repr: FrameRepr,
     head: [u8; HEADERS_LEN],
 
@@ -30,22 +30,21 @@ pub(super) struct Subflow {
     nxt: u64,
     /// First byte never sent.
     snd_max: u64,
-    /// State of selective retransmission; `Open` with go-back-N.
+    /// State of selective retransmission; `None` with go-back-N.
     reno: Option<Box<NewReno>>,
 
     window: u64,
     pacer: Pacer,
-    /// Time at which the scheme's timer expires.
     scheme_timer: Option<Time>,
     rto: Rto,
-    /// Time of the retransmission timeout; `Open` with nothing in flight.
+    /// Time of the retransmission timeout; `None` if nothing is in flight and no credit is awaited.
     rto_at: Option<Time>,
     /// Time since which nothing new was acknowledged though an answer is expected.
     waiting_since: Time,
     /// True if the receiver has asked since then for bytes that it had acknowledged.
     lost_by_peer: bool,
 
-    /// True if it waits in the ring of subflows that may send.
+    /// True if the subflow is in the ready queue.
     pub queued: bool,
     pub retransmits: u64,
     pub rtt: Option<Time>,
@@ -53,34 +52,34 @@ pub(super) struct Subflow {
     pub data_path: Option<u16>,
 }
 
-/// The effect of an acknowledgement.
+/// The result of an acknowledgement.
 pub(super) enum AckOutcome {
-    /// It is older than one already taken.
+    /// The ACK acknowledges less than an earlier one.
     Stale,
-    /// It acknowledges what was never sent.
+    /// The ACK acknowledges bytes that were never sent.
     BeyondSent,
-    /// This number of new bytes, possibly 0.
+    /// The number of newly acknowledged bytes, possibly 0.
     Bytes(u64),
-    /// No new bytes, and it is the duplicate that signals a loss.
+    /// No new bytes; the duplicate ACK that signals a loss.
     Lost,
 }
 
-/// A DATA packet that leaves.
+/// A DATA packet to send.
 pub(super) struct Segment {
-    /// Offset in the subflow.
+    /// Offset in the subflow's sequence space.
     pub seq: u64,
     /// Offset in the message.
     pub message_offset: u64,
     pub payload: u32,
     pub flags: Flags,
-    /// True if the message's bytes were sent before.
+    /// True if the bytes have been sent before, on this subflow or on another.
     pub is_retransmission: bool,
-    /// True if it asks for records of congested ports only.
+    /// True if the packet requests telemetry records of congested ports only.
     pub upon_congestion: bool,
 }
 
 impl Segment {
-    /// End of its bytes in the message.
+    /// Offset in the message of the first byte after this packet.
     pub fn end(&self) -> u64 {
         self.message_offset + u64::from(self.payload)
     }
@@ -89,7 +88,7 @@ impl Segment {
 impl Subflow {
     pub fn new(now: Time, repr: FrameRepr, resolved: &ResolvedTransport, decision: Decision) -> Subflow {
         let mut head = [0; HEADERS_LEN];
-        // A full packet fits the MTU, which fits IPv4: HostConfig::check.
+        // A full packet fits the MTU, and the MTU fits IPv4: `HostConfig::resolve` has checked both.
         let written = repr.emit(&[], &mut head);
         debug_assert_eq!(written, Some(HEADERS_LEN));
         let mut subflow = Subflow {
@@ -137,7 +136,7 @@ impl Subflow {
     pub fn is_selective(&self) -> bool {
         self.reno.is_some()
     }
-    /// Returns the state of loss recovery that schemes see; go-back-N has none.
+    /// Returns the state of loss recovery for the scheme; always `Open` with go-back-N.
     pub fn repair(&self) -> RecoveryState {
         self.reno.as_ref().map_or(RecoveryState::Open, |reno| reno.repair)
     }
@@ -145,23 +144,23 @@ impl Subflow {
         self.repr.payload_len
     }
 
-    /// Payload bytes in the network, as far as ACKs tell.
+    /// Returns the payload bytes in the network as inferred from ACKs: bytes behind duplicate ACKs are not counted.
     pub fn inflight(&self) -> u64 {
         (self.nxt - self.una).saturating_sub(self.reno.as_ref().map_or(0, |reno| reno.dupacked_bytes))
     }
 
-    /// Returns whether a packet that was sent before is to be sent again now.
+    /// Returns whether a packet that was sent before must be sent again now.
     pub fn has_retransmission(&self) -> bool {
         self.resends() || self.nxt < self.snd_max && self.has_window()
     }
 
-    /// Returns whether the window has room for a new packet, all old ones sent.
+    /// Returns whether the window admits a new packet. False while packets remain to be retransmitted.
     pub fn can_send_new(&self) -> bool {
         self.nxt == self.snd_max && self.has_window()
     }
 
-    /// The window is tested before the packet, on payload bytes (docs/algorithms/README.md#window-and-pacer), so
-    /// inflight may exceed it by less than one packet.
+    /// Returns whether the window admits a packet. It is compared with the bytes in flight before the packet
+    /// (docs/algorithms/README.md#window-and-pacer), so inflight may exceed it by less than one packet.
     fn has_window(&self) -> bool {
         self.inflight() < self.window
     }
@@ -170,37 +169,39 @@ impl Subflow {
         self.reno.as_ref().is_some_and(|reno| reno.retransmit_now)
     }
 
-    /// Returns whether nothing comes through any more.
+    /// Returns whether the path counts as dead after consecutive timeouts.
     pub fn is_dead(&self) -> bool {
         self.rto.timeouts() >= DEAD_AFTER_TIMEOUTS
     }
 
-    /// Returns the ranges of the message that it has sent and that are not acknowledged.
+    /// Returns the ranges of the message that this subflow has sent and that are not acknowledged; empty with
+    /// go-back-N.
     pub fn unacknowledged(&self) -> impl Iterator<Item = (u64, u64)> {
         self.reno.iter().flat_map(|reno| reno.unacknowledged())
     }
 
-    /// Returns the decision in force.
+    /// Returns the window and rate in force, without the scheme's timer.
     pub fn current_decision(&self) -> Decision {
         Decision { window: Bytes::new(self.window), rate: self.rate(), timer: None }
     }
 
-    /// Adapts packets and timeouts to another scheme.
+    /// Updates headers and timeouts after a scheme change.
     pub fn adapt(&mut self, needs: &Needs, resolved: &ResolvedTransport) {
         open::update_for_scheme(&mut self.repr, needs, resolved.payload);
         self.repr.emit(&[], &mut self.head);
         self.rto.set_bounds(resolved.min_rto, resolved.initial_rto);
     }
 
-    /// Takes over what the scheme decided.
+    /// Applies the scheme's decision.
     pub fn apply(&mut self, decision: Decision) {
+        // A window of 0 would stop the subflow for ever, because only an ACK can open it again.
         self.window = decision.window.get().clamp(1, MAX_WINDOW);
         self.scheme_timer = decision.timer;
         self.pacer.set_rate(decision.rate);
     }
 
-    /// Takes the next packet that was sent before; the caller asked [`has_retransmission`](Self::must_repeat). Go-back-N fills
-    /// it up with new bytes of the message, which ends at `size`.
+    /// Produces the next retransmission. Call only if [`has_retransmission`](Self::has_retransmission) returned true.
+    /// With go-back-N the packet is filled up with new bytes of the message, which ends at `size`.
     pub fn next_retransmission(&mut self, size: u64) -> Option<Segment> {
         let (seq, (data, until)) = match &mut self.reno {
             None => (self.nxt, (self.nxt, size)),
@@ -223,8 +224,8 @@ impl Subflow {
         })
     }
 
-    /// Takes a packet that is new to this subflow, with the message's bytes from `message_offset` on and before `until`. The
-    /// caller asked [`can_send_new`](Self::has_room).
+    /// Produces a packet that is new to this subflow, with the message's bytes from `data` on and before `until`.
+    /// Call only if [`can_send_new`](Self::can_send_new) returned true.
     pub fn next_new_segment(&mut self, data: u64, until: u64) -> Segment {
         let payload = (until - data).min(u64::from(self.full())) as u32;
         let seq = self.snd_max;
@@ -243,7 +244,7 @@ impl Subflow {
         }
     }
 
-    /// Writes the head of a packet, and its grant field if there is one.
+    /// Writes the headers of a packet, with `grant` in the grant field if given, and arms the retransmission timer.
     pub fn emit(&mut self, now: Time, segment: &Segment, grant: Option<u32>, out: &mut [u8; HEADERS_LEN]) {
         if segment.payload == self.full() {
             *out = self.head;
@@ -262,7 +263,8 @@ impl Subflow {
         self.arm_rto(now);
     }
 
-    /// Writes a probe: a packet like any other of the subflow, without payload.
+    /// Writes the headers of a probe with the sequence number `number`: a packet of this subflow without payload.
+    /// Probes are paced like DATA.
     pub fn emit_probe(&mut self, now: Time, number: u32, out: &mut [u8; HEADERS_LEN]) {
         let mut repr = FrameRepr { payload_len: 0, ..self.repr };
         repr.weir.kind = PacketKind::Probe;
@@ -271,7 +273,7 @@ impl Subflow {
         self.pacer.sent(now, HEADERS_LEN as u32);
     }
 
-    /// Starts the retransmission timer unless it runs.
+    /// Starts the retransmission timer unless it is running.
     pub fn arm_rto(&mut self, now: Time) {
         if self.rto_at.is_none() {
             self.restart_wait(now);
@@ -299,7 +301,7 @@ impl Subflow {
         let (before, full) = (self.una, u64::from(self.full()));
         let new = seq - before;
         self.una = seq;
-        // After going back: the receiver had it all along.
+        // The receiver may have bytes beyond the point to which go-back-N returned.
         self.nxt = self.nxt.max(seq);
         if new > 0 {
             self.rto.on_progress();
@@ -320,8 +322,8 @@ impl Subflow {
         AckOutcome::Bytes(new)
     }
 
-    /// Restarts the retransmission timer after new bytes were acknowledged, or stops it with nothing in flight, unless
-    /// the subflow `waits` for something else.
+    /// Restarts the retransmission timer after new bytes were acknowledged, or stops it if nothing is in flight and
+    /// the subflow does not wait (`waits`) for credits.
     pub fn restart_timer(&mut self, now: Time, waits: bool) {
         let end = if self.is_selective() { self.snd_max } else { self.nxt };
         if self.una == end && !waits {
@@ -331,7 +333,8 @@ impl Subflow {
         }
     }
 
-    /// Goes back to the first byte that is not acknowledged. Returns whether anything had been sent from there.
+    /// Makes go-back-N continue from the first unacknowledged byte. Returns whether anything had been sent from
+    /// there.
     pub fn go_back(&mut self, now: Time) -> bool {
         let was_ahead = self.nxt > self.una;
         if was_ahead {
@@ -341,7 +344,8 @@ impl Subflow {
         was_ahead
     }
 
-    /// Takes a round-trip time. With selective retransmission only an ACK of new bytes (`is_news`) counts.
+    /// Records an RTT sample. With selective retransmission only the ACK of new bytes (`is_news`) yields one (RFC
+    /// 7323 §4.1).
     pub fn sample(&mut self, rtt: Time, is_news: bool) {
         if !self.is_selective() {
             self.rtt = Some(rtt);
@@ -396,12 +400,12 @@ impl Subflow {
         (was > self.una).then_some(was)
     }
 
-    /// Returns whether the scheme's timer expired; it does so once.
+    /// Returns whether the scheme's timer has expired, and disarms it.
     pub fn take_scheme_timer(&mut self, now: Time) -> bool {
         self.scheme_timer.take_if(|at| *at <= now).is_some()
     }
 
-    /// Returns the next time at which a timer of the subflow expires.
+    /// Returns the earlier of the retransmission timeout and the scheme's timer.
     pub fn deadline(&self) -> Option<Time> {
         match (self.rto_at, self.scheme_timer) {
             (Some(a), Some(b)) => Some(a.min(b)),
@@ -423,7 +427,7 @@ impl Subflow {
     }
 }
 
-/// Returns the sender's clock as it is written into a packet: nanoseconds, 32 bits.
+/// Returns the timestamp that a packet sent at `now` carries: nanoseconds modulo 2^32.
 pub(super) fn stamp(now: Time) -> u32 {
     now.as_ns() as u32
 }

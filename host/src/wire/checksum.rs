@@ -1,8 +1,8 @@
-/// Returns the Internet checksum (RFC 1071) of `bytes`: what makes their sum come out as zero. Over bytes that hold a
-/// right checksum it is 0.
+/// Returns the Internet checksum (RFC 1071) of `bytes`. Over bytes that include a correct checksum the result is 0.
 #[inline]
 pub fn internet_checksum(bytes: &[u8]) -> u16 {
-    // The sum does not depend on the order of bytes, but for that of its own.
+    // The one's complement sum is independent of byte order (RFC 1071 §2), so words are added in little-endian order,
+    // four bytes at a time, and only the result is swapped.
     let (words, rest) = bytes.as_chunks::<4>();
     let mut sum: u64 = words.iter().map(|&word| u64::from(u32::from_le_bytes(word))).sum();
     for (shift, byte) in (0..).step_by(8).zip(rest) {

@@ -6,7 +6,7 @@ pub type MacAddr = [u8; 6];
 /// Ethertype of IPv4.
 pub const ETHERTYPE_IPV4: u16 = 0x0800;
 
-/// An Ethernet frame's bytes, at least as long as its header.
+/// The bytes of an Ethernet frame, at least as long as its header.
 #[derive(Clone, Copy, Debug)]
 pub struct EthernetView<'a> {
     header: &'a [u8; ETHERNET_LEN],
@@ -14,7 +14,7 @@ pub struct EthernetView<'a> {
 }
 
 impl<'a> EthernetView<'a> {
-    /// `Open` if `bytes` are shorter than the header.
+    /// Creates a view; `None` if `bytes` are shorter than the header.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (header, payload) = bytes.split_first_chunk()?;
         Some(EthernetView { header, payload })
@@ -51,7 +51,7 @@ pub struct EthernetRepr {
 }
 
 impl EthernetRepr {
-    /// From a view.
+    /// Reads the header from a view.
     pub fn parse(view: &EthernetView<'_>) -> Self {
         EthernetRepr { source: view.source(), destination: view.destination(), ethertype: view.ethertype() }
     }

@@ -6,12 +6,12 @@ use super::{
 use crate::drops::DropReason;
 use std::net::Ipv4Addr;
 
-/// The direction of a packet, seen from its flow.
+/// The direction of a packet relative to its flow.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Direction {
     /// From the sender of DATA: Weir's port is the destination.
     Forward,
-    /// Back to the sender of DATA: Weir's port is the source.
+    /// To the sender of DATA: Weir's port is the source.
     Reverse,
 }
 
@@ -29,29 +29,29 @@ impl PacketKind {
     }
 }
 
-/// A whole frame, every layer checked against the others.
+/// A frame of which every header was checked, also against the others.
 #[derive(Clone, Copy, Debug)]
 pub struct FrameView<'a> {
-    /// Ethernet.
+    /// The Ethernet frame.
     pub ethernet: EthernetView<'a>,
-    /// IPv4.
+    /// The IPv4 packet.
     pub ip: Ipv4View<'a>,
-    /// UDP.
+    /// The UDP datagram.
     pub udp: UdpView<'a>,
-    /// Weir.
+    /// The Weir packet.
     pub weir: WeirView<'a>,
     records: &'a [u8],
     payload_len: u32,
 }
 
 impl<'a> FrameView<'a> {
-    /// Parses `bytes`, which `virtual_payload` zero bytes follow. Headers and telemetry must be in `bytes`;
-    /// any part of the payload may be virtual.
+    /// Parses `bytes`, which are followed by `virtual_payload` zero bytes. Headers and telemetry records must be in
+    /// `bytes`; any part of the payload may be virtual.
     ///
     /// # Errors
     ///
-    /// The reason for which a host drops such a frame: it is cut, not of Weir, or its lengths contradict each
-    /// other.
+    /// The reason for which a host drops the frame: it is truncated, is not a Weir packet, or its lengths contradict
+    /// each other.
     #[inline]
     pub fn new(bytes: &'a [u8], virtual_payload: u32) -> Result<Self, DropReason> {
         let ethernet = EthernetView::new(bytes).ok_or(DropReason::Truncated)?;
@@ -85,20 +85,20 @@ impl<'a> FrameView<'a> {
         let records = weir.payload().get(..records_len).ok_or(DropReason::Truncated)?;
         Ok(FrameView { ethernet, ip, udp, weir, records, payload_len })
     }
-    /// Telemetry records as they lie on the wire, newest first.
+    /// Returns the telemetry records in wire format, newest first.
     pub fn records(&self) -> &'a [u8] {
         self.records
     }
-    /// Returns the part of the payload that has bytes.
+    /// Returns the part of the payload that is materialised.
     pub fn payload(&self) -> &'a [u8] {
         let behind = self.weir.payload().get(self.records.len()..).unwrap_or_default();
         behind.get(..self.payload_len as usize).unwrap_or(behind)
     }
-    /// Payload bytes, materialised or virtual.
+    /// Returns the length of the payload in bytes, including virtual ones.
     pub fn payload_len(&self) -> u32 {
         self.payload_len
     }
-    /// Returns the port that spreads flows over paths.
+    /// Returns the UDP port other than Weir's, by which switches spread flows over paths.
     pub fn entropy_port(&self) -> u16 {
         match self.weir.kind().direction() {
             Direction::Forward => self.udp.source(),
@@ -107,31 +107,31 @@ impl<'a> FrameView<'a> {
     }
 }
 
-/// The head of a frame: everything but records and payload.
+/// The headers of a frame: everything except records and payload.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct FrameRepr {
-    /// Source MAC.
+    /// Source MAC address.
     pub source_mac: MacAddr,
-    /// Destination MAC.
+    /// Destination MAC address.
     pub destination_mac: MacAddr,
-    /// Source address.
+    /// Source IPv4 address.
     pub source: Ipv4Addr,
-    /// Destination address.
+    /// Destination IPv4 address.
     pub destination: Ipv4Addr,
-    /// Differentiated services code point, 6 bits: by it some programs choose a queue for DATA.
+    /// Differentiated services code point, 6 bits. Some P4 programs choose the queue of DATA by it.
     pub dscp: u8,
-    /// ECN bits.
+    /// ECN field.
     pub ecn: Ecn,
-    /// The port that spreads flows over paths.
+    /// UDP port other than Weir's, by which switches spread flows over paths.
     pub entropy_port: u16,
-    /// Weir header; its hop count is that of the records.
+    /// Weir header. [`emit`](Self::emit) sets its hop count from the records.
     pub weir: WeirRepr,
-    /// Payload bytes behind the head.
+    /// Length of the payload in bytes.
     pub payload_len: u32,
 }
 
 impl FrameRepr {
-    /// From a view; with [`FrameView::records`] nothing is lost.
+    /// Reads the headers from a view.
     pub fn parse(view: &FrameView<'_>) -> Self {
         FrameRepr {
             source_mac: view.ethernet.source(),
@@ -146,9 +146,8 @@ impl FrameRepr {
         }
     }
 
-    /// Writes the head with `records` as they are to lie on the wire and returns its length; `Open`
-    /// if `out` is too short, the records are not at most eight whole ones, or the packet is too
-    /// long for IPv4.
+    /// Writes the headers and `records`, which are in wire format, and returns their length. `None` if `out` is too
+    /// short, the records are not at most eight complete ones, or the packet is too long for IPv4.
     pub fn emit(&self, records: &[u8], out: &mut [u8]) -> Option<usize> {
         let record_len = self.weir.format.record_len();
         let hops = records.len() / record_len;
@@ -188,8 +187,8 @@ impl FrameRepr {
     }
 }
 
-/// Rewrites in a DATA head what changes from packet to packet. Flags, seq and stamp are in no
-/// checksum.
+/// Overwrites the fields of DATA headers that differ between packets. The UDP checksum is unused and the IPv4
+/// checksum does not cover them.
 pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq: u32, stamp: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[1] = flags.0;
@@ -197,13 +196,13 @@ pub(crate) fn patch_data(head: &mut [u8; HEADERS_LEN], flags: super::Flags, seq:
     write_at(weir, 16, stamp.to_be_bytes());
 }
 
-/// Rewrites the format of records in a DATA head.
+/// Overwrites the record format in DATA headers.
 pub(crate) fn patch_format(head: &mut [u8; HEADERS_LEN], format: super::RecordFormat) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     weir[3] = format.bits();
 }
 
-/// Rewrites the grant field in a DATA head.
+/// Overwrites the grant field in DATA headers.
 pub(crate) fn patch_grant(head: &mut [u8; HEADERS_LEN], grant: u32) {
     let (_, weir) = head.split_at_mut(HEADERS_LEN - WEIR_LEN);
     write_at(weir, 20, grant.to_be_bytes());

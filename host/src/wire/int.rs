@@ -1,71 +1,72 @@
 use super::RateCode;
 use weir_units::Bytes;
 
-/// Length of a telemetry record without link ids.
+/// Length in bytes of a telemetry record without ids and queue.
 pub const INT_RECORD_LEN: usize = 8;
-/// Length of the switch and port ids in front of a record, 16 bits each.
+/// Length in bytes of the switch and port ids in front of a record, 16 bits each.
 const LINK_FIELD_LEN: usize = 4;
-/// Length of a queue's share and byte count in front of a record, behind the ids.
+/// Length in bytes of a queue's share and byte count, between ids and record.
 pub const QUEUE_FIELD_LEN: usize = 4;
-/// Length of the longest of Weir's records.
+/// Maximum length in bytes of a record in one of Weir's formats.
 pub const MAX_RECORD_LEN: usize = LINK_FIELD_LEN + QUEUE_FIELD_LEN + INT_RECORD_LEN;
-/// Own records are counted in words of this length in bytes.
+/// Unit in bytes of the length of custom records.
 pub(super) const RECORD_WORD_LEN: usize = 4;
-/// Words of the longest own record.
+/// Maximum length of a custom record in words.
 const MAX_WORDS: usize = 16;
-/// Length of the longest record of a program's own.
+/// Maximum length in bytes of a custom record.
 pub const MAX_CUSTOM_RECORD_LEN: usize = MAX_WORDS * RECORD_WORD_LEN;
 
-/// The content of a packet's telemetry records. The sender of DATA sets these bits; every switch and the receiver keep
-/// to them. Unknown bits have no meaning.
+/// The format of a packet's telemetry records. The sender of DATA sets these bits; all switches and the receiver use
+/// the same format. Unknown bits are ignored.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct RecordFormat(u8);
 
 impl RecordFormat {
-    /// The papers' 64 bits.
+    /// The 64-bit record of the papers.
     pub const BASE: RecordFormat = RecordFormat(0);
-    /// Switch and port in front of them (HPCC++ draft §6.1).
+    /// Switch and port ids in front of the record (HPCC++ draft §6.1).
     pub const LINK: RecordFormat = RecordFormat(0x01);
-    /// Instead of the queue's length the time that the packet was queued (HPCC++ draft §9.4).
+    /// Sojourn time of the packet in place of the queue length (HPCC++ draft §9.4).
     pub const SOJOURN: RecordFormat = RecordFormat(0x02);
     /// Only switches whose port is congested add a record (HPCC++ draft §6).
     pub const CONGESTED: RecordFormat = RecordFormat(0x04);
     /// Share and byte count of the packet's own queue in front of the record (HPCC++ draft §9.4).
     pub const QUEUE: RecordFormat = RecordFormat(0x08);
-    /// The program's own records ([`own_record`](crate::own_record)); the low four bits are their words less one.
+    /// Custom records ([`custom_record`](crate::custom_record)); the low four bits are their length in words, minus
+    /// one.
     const OWN: u8 = 0x80;
 
-    /// From the wire.
+    /// Decodes the format field of the Weir header.
     pub const fn from_bits(bits: u8) -> RecordFormat {
         match bits & Self::OWN {
             0 => RecordFormat(bits & (Self::LINK.0 | Self::SOJOURN.0 | Self::CONGESTED.0 | Self::QUEUE.0)),
             own => RecordFormat(own | bits & (MAX_WORDS as u8 - 1)),
         }
     }
-    /// Returns the format of a program's own records of `len` bytes: 4, 8, ... 64.
+    /// Returns the format of custom records of `len` bytes; `None` unless `len` is 4, 8, ... 64.
     pub const fn custom(len: usize) -> Option<RecordFormat> {
         if len == 0 || !len.is_multiple_of(RECORD_WORD_LEN) || len > MAX_CUSTOM_RECORD_LEN {
             return None;
         }
         Some(RecordFormat(Self::OWN | (len / RECORD_WORD_LEN - 1) as u8))
     }
-    /// Returns whether the records are a program's own.
+    /// Returns whether the records are custom ones.
     pub const fn is_custom(self) -> bool {
         self.0 & Self::OWN != 0
     }
-    /// Returns the format as it is on the wire.
+    /// Returns the format field of the Weir header.
     pub const fn bits(self) -> u8 {
         self.0
     }
-    /// Returns the format that has the fields of both.
+    /// Returns the format with the bits of both.
     pub const fn union(self, other: RecordFormat) -> RecordFormat {
         RecordFormat(self.0 | other.0)
     }
-    /// Returns whether the records are Weir's and all of `other` is set.
+    /// Returns whether all bits of `other` are set; false for custom records.
     pub const fn contains(self, other: RecordFormat) -> bool {
         !self.is_custom() && self.0 & other.0 == other.0
     }
-    /// Returns length of a record in bytes.
+    /// Returns the length of a record in bytes.
     pub const fn record_len(self) -> usize {
         if self.is_custom() {
             RECORD_WORD_LEN * ((self.0 & (MAX_WORDS as u8 - 1)) as usize + 1)
@@ -77,17 +78,17 @@ impl RecordFormat {
     }
 }
 
-/// One hop's telemetry in 64 bits (HPCC Fig. 7, FNCC Fig. 7): rate 4, timestamp 24, txBytes 20,
-/// qLen 16, from the high end.
+/// The telemetry of one hop in 64 bits (HPCC Fig. 7, FNCC Fig. 7): from the high end, rate 4, timestamp 24, txBytes
+/// 20 and qLen 16 bits.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct IntRecord {
-    /// Rate of the port.
+    /// Code of the port's rate.
     pub rate: RateCode,
-    /// Clock of the switch, 24 bits.
+    /// Clock of the switch in ticks, 24 bits.
     pub timestamp: u32,
-    /// Bytes sent in units of 128, 20 bits.
+    /// Bytes sent by the port in units of 128, 20 bits.
     pub tx_units: u32,
-    /// Bytes queued in units of 80; or ticks queued in units of 4, if the format has it so.
+    /// Queue length in units of 80 bytes, or sojourn time in units of 4 ticks, depending on the format.
     pub queue_units: u16,
 }
 
@@ -96,13 +97,14 @@ impl IntRecord {
     pub const TX_UNIT: Bytes = Bytes::new(128);
     /// Unit of `queue_units` (docs/algorithms/hpcc.md#telemetry-record).
     pub const QUEUE_UNIT: Bytes = Bytes::new(80);
-    /// Unit of `queue_units` where they are time, in ticks. Ours: 16 bits hold 262 us of ns, and 262 ms of us.
+    /// Unit of `queue_units` in ticks if it is a sojourn time. Weir's choice: 16 bits cover 262 us with ticks of 1
+    /// ns, and 262 ms with ticks of 1 us.
     pub const SOJOURN_UNIT: u32 = 4;
 
     const TIMESTAMP_MASK: u32 = (1 << 24) - 1;
     const TX_MASK: u32 = (1 << 20) - 1;
 
-    /// From plain units as a switch does it: counters wrap, the queue saturates.
+    /// Creates a record as a switch does: the counters wrap, the queue length saturates.
     pub fn from_counters(rate: RateCode, ticks: u64, tx: Bytes, queue: Bytes) -> IntRecord {
         IntRecord {
             rate,
@@ -111,22 +113,22 @@ impl IntRecord {
             queue_units: u16::try_from(queue.get() / Self::QUEUE_UNIT.get()).unwrap_or(u16::MAX),
         }
     }
-    /// Returns bytes sent, modulo 2^27.
+    /// Returns the bytes sent by the port, modulo 2^27.
     pub fn tx_bytes(&self) -> Bytes {
         Self::TX_UNIT * u64::from(self.tx_units)
     }
-    /// Returns bytes queued.
+    /// Returns the queue length in bytes.
     pub fn queue_bytes(&self) -> Bytes {
         Self::QUEUE_UNIT * u64::from(self.queue_units)
     }
-    /// As it stands on the wire, big-endian; of narrow fields the low bits.
+    /// Encodes the record, which is big-endian on the wire. Only the low bits of narrow fields are used.
     pub const fn pack(&self) -> u64 {
         (self.rate.bits() as u64) << 60
             | ((self.timestamp & Self::TIMESTAMP_MASK) as u64) << 36
             | ((self.tx_units & Self::TX_MASK) as u64) << 16
             | self.queue_units as u64
     }
-    /// From the wire; every word is a record.
+    /// Decodes a record. Every value is a valid record.
     pub const fn unpack(word: u64) -> IntRecord {
         IntRecord {
             rate: RateCode::from_bits((word >> 60) as u8),

@@ -5,11 +5,11 @@ use std::net::Ipv4Addr;
 /// Protocol number of UDP.
 pub const PROTOCOL_UDP: u8 = 17;
 
-/// Hops a packet may live. The largest fabric has far fewer.
+/// Initial time to live, far more than the longest path of any fabric.
 pub const INITIAL_TTL: u8 = 64;
-/// Flag "don't fragment".
+/// The flag "don't fragment".
 const DONT_FRAGMENT: u16 = 0x4000;
-/// Flag "more fragments" and the fragment offset.
+/// The flag "more fragments" and the fragment offset.
 const FRAGMENT_BITS: u16 = 0x3fff;
 
 /// Explicit congestion notification (RFC 3168 §5).
@@ -27,7 +27,7 @@ pub enum Ecn {
 }
 
 impl Ecn {
-    /// From the low two bits.
+    /// Decodes the low two bits of `bits`.
     pub const fn from_bits(bits: u8) -> Ecn {
         match bits & 3 {
             0 => Ecn::NotEct,
@@ -38,7 +38,7 @@ impl Ecn {
     }
 }
 
-/// An IPv4 packet's bytes with a checked header without options.
+/// The bytes of an IPv4 packet with a checked header without options.
 #[derive(Clone, Copy, Debug)]
 pub struct Ipv4View<'a> {
     header: &'a [u8; IPV4_LEN],
@@ -46,12 +46,12 @@ pub struct Ipv4View<'a> {
 }
 
 impl<'a> Ipv4View<'a> {
-    /// Checks version, header length, checksum, fragmentation, and that the total length is present: in
-    /// `bytes`, or in the `virtual_tail` zero bytes that follow them. Padding behind it is cut off.
+    /// Creates a view after checking version, header length, checksum, fragmentation, and that the total length is
+    /// present in `bytes` and the `virtual_tail` zero bytes that follow them. Padding behind the packet is cut off.
     ///
     /// # Errors
     ///
-    /// The reason for which a host drops such a packet, one for each of these checks.
+    /// The reason for which a host drops the packet, one for each of these checks.
     #[inline]
     pub fn new(bytes: &'a [u8], virtual_tail: u32) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<IPV4_LEN>().ok_or(DropReason::Truncated)?;
@@ -80,7 +80,7 @@ impl<'a> Ipv4View<'a> {
     fn addr(&self, at: usize) -> Ipv4Addr {
         Ipv4Addr::new(self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3])
     }
-    /// Returns length of the whole packet.
+    /// Returns the total length of the packet in bytes.
     pub fn total_length(&self) -> u16 {
         self.word(2)
     }
@@ -92,7 +92,7 @@ impl<'a> Ipv4View<'a> {
     pub fn ecn(&self) -> Ecn {
         Ecn::from_bits(self.header[1])
     }
-    /// Hops left.
+    /// Time to live: remaining hops.
     pub fn ttl(&self) -> u8 {
         self.header[8]
     }
@@ -108,13 +108,13 @@ impl<'a> Ipv4View<'a> {
     pub fn destination(&self) -> Ipv4Addr {
         self.addr(16)
     }
-    /// Returns the bytes behind the header, without virtual payload.
+    /// Returns the bytes behind the header that are not virtual.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// An IPv4 header as hosts send it: UDP, never fragmented.
+/// An IPv4 header as hosts send it: without options, carrying UDP, never fragmented.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Ipv4Repr {
     /// Source address.
@@ -125,12 +125,12 @@ pub struct Ipv4Repr {
     pub dscp: u8,
     /// ECN bits.
     pub ecn: Ecn,
-    /// Length of what follows the header.
+    /// Length in bytes of what follows the header.
     pub payload_len: u16,
 }
 
 impl Ipv4Repr {
-    /// From a view.
+    /// Reads the header from a view.
     pub fn parse(view: &Ipv4View<'_>) -> Self {
         Ipv4Repr {
             source: view.source(),
@@ -145,7 +145,7 @@ impl Ipv4Repr {
         out[0] = 0x45;
         out[1] = self.dscp << 2 | self.ecn as u8;
         write_at(out, 2, self.payload_len.saturating_add(IPV4_LEN as u16).to_be_bytes());
-        // Identification 0: it is for fragments only (RFC 6864 §4.1).
+        // The identification is used for fragments only (RFC 6864 §4.1).
         write_at(out, 4, [0, 0]);
         write_at(out, 6, DONT_FRAGMENT.to_be_bytes());
         out[8] = INITIAL_TTL;

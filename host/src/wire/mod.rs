@@ -1,8 +1,8 @@
-//! Frames: Ethernet, IPv4, UDP, the Weir header and the telemetry behind it.
+//! Wire formats: Ethernet, IPv4, UDP, the Weir header and telemetry records.
 //!
-//! Each layer is a checked *view* over bytes and a *value* (`Repr`) that is read from a view or
-//! written into bytes. No view panics on any bytes. The fields are described in docs/wire.md; the layout
-//! is held equal to the P4 programs' by tests.
+//! Each layer has a checked *view* of bytes and a *value* (`Repr`) that is read from a view or written to bytes. No
+//! input makes a view panic. docs/wire.md describes the fields; tests keep the layout equal to that of the P4
+//! programs.
 
 mod checksum;
 mod ethernet;
@@ -26,44 +26,47 @@ pub use weir_units::RateCode;
 
 use std::net::Ipv4Addr;
 
-/// The UDP port: destination of forward packets, source of reverse ones.
+/// Weir's UDP port: destination of forward packets, source of reverse packets.
 pub const WEIR_PORT: u16 = 22_341;
-/// Destination of POLICY packets: switches flood them to this group, and drop those to other addresses.
+/// Destination of POLICY packets. Switches flood them to this group and drop POLICY packets to other addresses.
 pub const POLICY_GROUP: Ipv4Addr = Ipv4Addr::new(239, 87, 69, 73);
-/// The group on Ethernet: 23 bits of its address (RFC 1112 §6.4).
+/// MAC address of the group: 23 bits of its IPv4 address (RFC 1112 §6.4).
 pub const POLICY_GROUP_MAC: MacAddr = [0x01, 0x00, 0x5e, 0x57, 0x45, 0x49];
 /// The only version of the Weir header.
 pub const VERSION: u8 = 1;
-/// Length of an Ethernet header.
+/// Length of an Ethernet header in bytes.
 pub const ETHERNET_LEN: usize = 14;
-/// Length of an IPv4 header without options.
+/// Length of an IPv4 header without options in bytes.
 pub const IPV4_LEN: usize = 20;
-/// Length of a UDP header.
+/// Length of a UDP header in bytes.
 pub const UDP_LEN: usize = 8;
-/// Length of a Weir header.
+/// Length of a Weir header in bytes.
 pub const WEIR_LEN: usize = 24;
-/// Length of all headers.
+/// Length of all headers in bytes.
 pub const HEADERS_LEN: usize = ETHERNET_LEN + IPV4_LEN + UDP_LEN + WEIR_LEN;
-/// Most telemetry records in a packet.
+/// Maximum number of telemetry records in a packet.
 pub const MAX_HOPS: usize = 8;
-/// Longest head a host writes: all headers and all records.
+/// Maximum number of bytes that a host writes in front of the payload: all headers and eight records of the largest
+/// format.
 pub const MAX_HEADER_LEN: usize = HEADERS_LEN + MAX_HOPS * MAX_CUSTOM_RECORD_LEN;
-/// Length of what precedes the senders in a list (Dart's look-ahead): their number, and that of the incast.
+/// Length in bytes of the header of an announcement (Dart's look-ahead): number of senders, number of the incast.
 pub const LIST_HEADER_LEN: usize = 6;
-/// Most senders that a packet lists: a list fits where records would be. Longer lists take several packets.
+/// Maximum number of senders in a packet: an announcement takes no more room than eight records of the base format.
+/// Longer announcements take several packets.
 pub const MAX_LIST_ENTRIES: usize = (MAX_HOPS * INT_RECORD_LEN - LIST_HEADER_LEN) / LIST_ENTRY_LEN;
-/// Length of a listed sender, the low bits of its address.
+/// Length in bytes of a sender in an announcement: the low 16 bits of its address.
 pub const LIST_ENTRY_LEN: usize = 2;
 
-/// Writes a field at this place of a header, which has room for it. (`copy_from_slice` calls `memcpy` even for two bytes.)
+/// Writes a field at byte `at` of a header. The caller guarantees that the header has room for it.
 #[inline(always)]
 fn write_at<const LEN: usize>(header: &mut [u8], at: usize, field: [u8; LEN]) {
+    // `copy_from_slice` calls `memcpy` even for two bytes.
     if let Some(room) = header.get_mut(at..).and_then(|rest| rest.first_chunk_mut()) {
         *room = field;
     }
 }
 
-/// Returns how many senders a message of `size` bytes can list in packets with `payload` bytes.
+/// Returns how many senders a message of `size` bytes can announce in packets of `payload` bytes.
 pub fn max_announced(size: u64, payload: u64) -> u64 {
     let room = |len: u64| {
         (len.saturating_sub(LIST_HEADER_LEN as u64) / LIST_ENTRY_LEN as u64).min(MAX_LIST_ENTRIES as u64)
@@ -71,7 +74,8 @@ pub fn max_announced(size: u64, payload: u64) -> u64 {
     (size / payload).saturating_mul(room(payload)).saturating_add(room(size % payload))
 }
 
-/// Returns how many senders a message can list in any case, however much room its scheme leaves for records.
+/// Returns how many senders a message of `size` bytes can announce on a fabric with this MTU, whatever record format
+/// its scheme reserves room for.
 pub fn min_max_announced(size: u64, mtu: u64) -> u64 {
     let reserves =
         (0..=MAX_CUSTOM_RECORD_LEN).step_by(int::RECORD_WORD_LEN).map(|len| HEADERS_LEN + MAX_HOPS * len);

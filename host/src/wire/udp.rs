@@ -1,6 +1,6 @@
 use super::{UDP_LEN, write_at};
 
-/// A UDP datagram's bytes, at least as long as its header.
+/// The bytes of a UDP datagram, at least as long as its header.
 #[derive(Clone, Copy, Debug)]
 pub struct UdpView<'a> {
     header: &'a [u8; UDP_LEN],
@@ -8,7 +8,7 @@ pub struct UdpView<'a> {
 }
 
 impl<'a> UdpView<'a> {
-    /// `Open` if `bytes` are shorter than the header.
+    /// Creates a view; `None` if `bytes` are shorter than the header.
     pub fn new(bytes: &'a [u8]) -> Option<Self> {
         let (header, payload) = bytes.split_first_chunk()?;
         Some(UdpView { header, payload })
@@ -24,29 +24,30 @@ impl<'a> UdpView<'a> {
     pub fn destination(&self) -> u16 {
         self.word(2)
     }
-    /// Returns length with header.
+    /// Returns the length of the datagram, including the header.
     pub fn length(&self) -> u16 {
         self.word(4)
     }
-    /// Returns what follows and is not virtual.
+    /// Returns the bytes behind the header that are not virtual.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
 }
 
-/// A UDP header without checksum: switches grow the packet, and UDP over IPv4 may leave it out.
+/// A UDP header without checksum: switches add records to the packet, and the checksum is optional over IPv4 (RFC
+/// 768).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct UdpRepr {
     /// Source port.
     pub source: u16,
     /// Destination port.
     pub destination: u16,
-    /// Length with header.
+    /// Length of the datagram in bytes, including the header.
     pub length: u16,
 }
 
 impl UdpRepr {
-    /// From a view.
+    /// Reads the header from a view.
     pub fn parse(view: &UdpView<'_>) -> Self {
         UdpRepr { source: view.source(), destination: view.destination(), length: view.length() }
     }

@@ -2,24 +2,25 @@ use super::{MAX_HOPS, RecordFormat, VERSION, WEIR_LEN, write_at};
 use crate::drops::DropReason;
 use std::ops::{BitOr, BitOrAssign};
 
-/// The kinds of packets.
+/// The kind of a Weir packet. The numbers are those of the wire format.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub enum PacketKind {
     /// Payload of a message.
     Data = 0,
-    /// Everything before `seq` arrived.
+    /// Acknowledges every byte before `seq`.
     Ack = 1,
-    /// Everything before `seq` arrived, and what follows did not.
+    /// Acknowledges every byte before `seq` and reports that the byte at `seq` is missing. Later bytes may have
+    /// arrived and were discarded (go-back-N).
     Nack = 2,
-    /// Congestion notification.
+    /// Congestion notification (CNP).
     Cnp = 3,
-    /// Asks for telemetry.
+    /// Requests telemetry, or credits.
     Probe = 4,
-    /// Brings telemetry.
+    /// Returns the telemetry of a probe, or is a credit.
     ProbeReply = 5,
     /// An explicit rate from a switch.
     Rate = 6,
-    /// Parameters that spread by Trickle.
+    /// A policy, disseminated by Trickle.
     Policy = 7,
 }
 
@@ -36,7 +37,7 @@ impl PacketKind {
         PacketKind::Policy,
     ];
 
-    /// From its number.
+    /// Returns the kind with this number; `None` if it is undefined.
     pub fn from_number(number: u8) -> Option<PacketKind> {
         PacketKind::ALL.get(usize::from(number)).copied()
     }
@@ -47,25 +48,26 @@ impl PacketKind {
 pub struct Flags(pub u8);
 
 impl Flags {
-    /// None.
+    /// No flags.
     pub const NONE: Flags = Flags(0);
-    /// First packet of a message.
+    /// First packet of a subflow (`seq` 0), also when retransmitted.
     pub const START: Flags = Flags(0x01);
     /// Last packet of a message.
     pub const END: Flags = Flags(0x02);
-    /// The packet is to gather telemetry.
+    /// The packet requests telemetry.
     pub const TELEMETRY: Flags = Flags(0x04);
-    /// The acknowledged packet was marked.
+    /// The acknowledged packet had an ECN mark.
     pub const ECN_ECHO: Flags = Flags(0x08);
-    /// The payload begins with senders that are about to send too: their number, then the low 16 bits
-    /// of each address, 16 bits each (Dart §III-D).
+    /// The payload begins with an announcement of senders (Dart §III-D): their number (16 bits), the number of the
+    /// incast (32 bits), and the low 16 bits of each address.
     pub const LOOKAHEAD: Flags = Flags(0x10);
-    /// The packet was sent before.
+    /// The bytes of the packet were sent before.
     pub const RETRANSMIT: Flags = Flags(0x20);
-    /// The last of its tokens is gone (Dart's IOFD): switches set it, so that those behind them know the packet from one
-    /// that never had any.
+    /// The packet has been deflected (Dart's IOFD). Set by switches, so that a packet with no tokens left can be told
+    /// from one that never had any.
     pub const ESCAPE: Flags = Flags(0x40);
-    /// A packet of a short message that goes before long ones, here and in switches that have a class for it.
+    /// A packet of a short message, which is sent before longer ones at the host and in switches that have a class
+    /// for it.
     pub const EXPRESS: Flags = Flags(0x80);
 
     /// Returns whether all of `flags` are set.
@@ -86,7 +88,7 @@ impl BitOrAssign for Flags {
     }
 }
 
-/// A Weir packet's bytes with a checked header.
+/// The bytes of a Weir packet with a checked header.
 #[derive(Clone, Copy, Debug)]
 pub struct WeirView<'a> {
     header: &'a [u8; WEIR_LEN],
@@ -95,11 +97,11 @@ pub struct WeirView<'a> {
 }
 
 impl<'a> WeirView<'a> {
-    /// Parses a Weir header: checks length, version, kind and the number of hops.
+    /// Creates a view after checking length, version, kind and number of hops.
     ///
     /// # Errors
     ///
-    /// The reason for which a host drops such a packet, one for each of these checks.
+    /// The reason for which a host drops the packet, one for each of these checks.
     #[inline]
     pub fn new(bytes: &'a [u8]) -> Result<Self, DropReason> {
         let (header, payload) = bytes.split_first_chunk::<WEIR_LEN>().ok_or(DropReason::Truncated)?;
@@ -119,7 +121,7 @@ impl<'a> WeirView<'a> {
     fn u32_at(&self, at: usize) -> u32 {
         u32::from_be_bytes([self.header[at], self.header[at + 1], self.header[at + 2], self.header[at + 3]])
     }
-    /// Returns what the packet is.
+    /// Returns the kind of the packet.
     pub fn kind(&self) -> PacketKind {
         self.kind
     }
@@ -127,23 +129,23 @@ impl<'a> WeirView<'a> {
     pub fn flags(&self) -> Flags {
         Flags(self.header[1])
     }
-    /// Deflections left.
+    /// Remaining deflections.
     pub fn tokens(&self) -> u8 {
         self.header[2] >> 4
     }
-    /// Index within a multipath connection.
+    /// Index of the subflow within the message.
     pub fn subflow(&self) -> u8 {
         self.header[2] & 0xf
     }
-    /// Returns what its telemetry records are made of.
+    /// Returns the format of the telemetry records.
     pub fn format(&self) -> RecordFormat {
         RecordFormat::from_bits(self.header[3])
     }
-    /// Returns flows at the receiver.
+    /// Returns the number of active flows at the receiver; 0 if it is not reported.
     pub fn concurrency(&self) -> u16 {
         self.u16_at(4)
     }
-    /// Telemetry records behind the header.
+    /// Number of telemetry records behind the header.
     pub fn int_hops(&self) -> u8 {
         self.header[6] >> 4
     }
@@ -155,19 +157,19 @@ impl<'a> WeirView<'a> {
     pub fn message(&self) -> u32 {
         self.u32_at(8)
     }
-    /// Offset, modulo 2^32.
+    /// Offset, modulo 2^32; see [`WeirRepr::seq`].
     pub fn seq(&self) -> u32 {
         self.u32_at(12)
     }
-    /// Sender's clock.
+    /// The sender's clock in ns, modulo 2^32.
     pub fn stamp(&self) -> u32 {
         self.u32_at(16)
     }
-    /// Grant.
+    /// The grant field, whose meaning depends on the kind (docs/wire.md).
     pub fn grant(&self) -> u32 {
         self.u32_at(20)
     }
-    /// Returns what follows the header and is not virtual: telemetry records, then payload.
+    /// Returns the bytes behind the header that are not virtual: telemetry records, then payload.
     pub fn payload(&self) -> &'a [u8] {
         self.payload
     }
@@ -176,19 +178,19 @@ impl<'a> WeirView<'a> {
 /// A Weir header.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct WeirRepr {
-    /// The kind of packet.
+    /// Kind of the packet.
     pub kind: PacketKind,
     /// Flags.
     pub flags: Flags,
-    /// Deflections left, 4 bits.
+    /// Remaining deflections, 4 bits.
     pub tokens: u8,
-    /// Index within a multipath connection, 4 bits.
+    /// Index of the subflow within the message, 4 bits.
     pub subflow: u8,
-    /// The content of its telemetry records.
+    /// Format of the telemetry records.
     pub format: RecordFormat,
-    /// Flows at the receiver.
+    /// Number of active flows at the receiver; 0 if it is not reported.
     pub concurrency: u16,
-    /// Telemetry records behind the header, at most 8.
+    /// Number of telemetry records behind the header, at most 8.
     pub int_hops: u8,
     /// XOR of the switch ids on the path, 12 bits.
     pub path_id: u16,
@@ -196,14 +198,14 @@ pub struct WeirRepr {
     pub message: u32,
     /// DATA: offset of the first payload byte; ACK: next byte expected; modulo 2^32.
     pub seq: u32,
-    /// Sender's clock in ns, modulo 2^32; echoed.
+    /// The sender's clock in ns, modulo 2^32; echoed in the answer.
     pub timestamp: u32,
-    /// Grant.
+    /// The grant field, whose meaning depends on the kind (docs/wire.md).
     pub grant: u32,
 }
 
 impl WeirRepr {
-    /// Of that kind, and all else zero.
+    /// Returns a header of this kind with all other fields zero.
     pub const fn of(kind: PacketKind) -> Self {
         WeirRepr {
             kind,
@@ -221,7 +223,7 @@ impl WeirRepr {
         }
     }
 
-    /// From a view.
+    /// Reads the header from a view.
     pub fn parse(view: &WeirView<'_>) -> Self {
         WeirRepr {
             kind: view.kind(),
@@ -238,7 +240,7 @@ impl WeirRepr {
             grant: view.grant(),
         }
     }
-    /// Writes the header; of narrow fields the low bits.
+    /// Writes the header. Only the low bits of narrow fields are used.
     pub fn emit(&self, out: &mut [u8; WEIR_LEN]) {
         out[0] = VERSION << 4 | self.kind as u8;
         out[1] = self.flags.0;

@@ -421,7 +421,7 @@ fn a_list_arrives_and_the_long_flow_slows_down() {
     let small = net.open(2, 5, Some(Bytes::new(1_460)));
     let senders = vec![addr(1); 31];
     let too_many = net.hosts[2].announce(small, &Announcement { incast: 1, senders }).unwrap_err();
-    assert_eq!(too_many.to_string(), "message 3 cannot announce 31 senders: at most 30 fit its packets");
+    assert_eq!(too_many.to_string(), "message 3 cannot announce 31 senders; its packets have room for 30");
 }
 
 /// Host to host: a list of a hundred takes four packets; the last has no room to spare.

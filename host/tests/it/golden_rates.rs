@@ -212,7 +212,7 @@ fn marking_follows_the_variant_and_the_parameter() {
     assert_eq!(scheme("dcqcn", &parameter).get("ecn").as_deref(), Some("40KB-1MB:1/40Gbps"));
     for bad in ["30KB", "30KB/0bps", "9KB-8KB:1/1Gbps", "1KB-2KB/1Gbps", "1KB-2KB:1.1/1Gbps", "1KB:1/1Gbps"] {
         let error = Registry::builtin().make("dctcp", &[("ecn", bad)]).unwrap_err();
-        assert!(error.to_string().contains("it takes K/rate"), "{error}");
+        assert!(error.to_string().contains("expected K/rate"), "{error}");
     }
 }
 

@@ -225,7 +225,7 @@ fn bad_flows_and_configs_are_refused() {
     assert_eq!(error(&|c| c.transport.rto = Some(Time::ZERO)), ConfigError::ZeroTimer { what: "rto" });
     assert_eq!(error(&|c| c.transport.max_inbound = 0), ConfigError::ZeroMaxInbound);
     let text = error(&|c| c.ack_every = 0).to_string();
-    assert_eq!(text, "ack_every: 0 never acknowledges, use 1 for every packet");
+    assert_eq!(text, "ack_every: must be at least 1 (1 acknowledges every packet)");
 }
 
 /// Heads that no packet can have are not written: too long for IPv4, nine records, a record and a

@@ -333,7 +333,7 @@ fn where_switches_do_more_than_the_scheme_needs_others_may_follow() {
     let error = Host::new(config).unwrap_err().to_string();
     assert_eq!(
         error,
-        "dcqcn needs ECN marks (table \"port_profile\"), which the program of the switches does not have"
+        "dcqcn requires ECN marks (table \"port_profile\"), which the switch program does not provide"
     );
 }
 

@@ -68,12 +68,15 @@ fn schemes_are_made_by_name() {
     assert_eq!(tuned.get("eta").as_deref(), Some("0.9"));
     let error = Registry::builtin().get("bbr").unwrap_err();
     let known: Vec<_> = Registry::builtin().names().collect();
-    assert_eq!(error.to_string(), format!("there is no scheme \"bbr\", there are {}", known.join(", ")));
+    assert_eq!(error.to_string(), format!("unknown scheme \"bbr\"; known schemes: {}", known.join(", ")));
     let error = Registry::builtin().make("hpcc", &[("lhcs", "off")]).unwrap_err();
     assert!(matches!(error, SchemeError::Parameter(ParameterError::Unknown { scheme: "hpcc", .. })));
-    assert!(error.to_string().starts_with("hpcc has no parameter \"lhcs\", it has eta, "), "{error}");
+    assert!(
+        error.to_string().starts_with("unknown parameter \"lhcs\" of hpcc; known parameters: eta, "),
+        "{error}"
+    );
     let error = Registry::builtin().make("fncc", &[("beta", "2")]).unwrap_err();
-    assert_eq!(error.to_string(), "beta: 2 is out of range, it takes 0.01 to 1");
+    assert_eq!(error.to_string(), "beta: 2 is out of range; expected 0.01 to 1");
 }
 
 /// A message whose END is lost must not keep its switch entry for good.

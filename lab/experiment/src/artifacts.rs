@@ -1,4 +1,4 @@
-//! Compiled P4 programs: those of `p4src/build`, which are part of the binary, and those of users.
+//! Compiled P4 programs: those of `p4src/build`, which are embedded in the binary, and those of users.
 
 use crate::input::read_file;
 use crate::yaml::with_file_position;
@@ -12,10 +12,10 @@ use weir_host::scheme::SwitchProgram;
 use weir_host::switch_profile::SwitchProfile;
 use weir_switch::program::{Engine, Program};
 
-/// A compiled program: what the switch loads and what its controller knows of it.
+/// A compiled program.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Artifact {
-    /// Name of the P4 file without ending, for users' programs the path of the BMv2 JSON.
+    /// Name of the P4 file without its extension; for programs of users, the path of the BMv2 JSON.
     pub name: Cow<'static, str>,
     /// BMv2 JSON.
     pub json: Cow<'static, str>,
@@ -23,8 +23,8 @@ pub struct Artifact {
     pub p4info: Cow<'static, str>,
 }
 
-/// Each text is a static: a constant would be in the binary once for each crate that asks for it. They are compressed
-/// (`build.rs`), and unpacked when they are first asked for.
+/// The texts are statics, because constants would be duplicated in every crate that uses them. They are compressed by
+/// `build.rs` and decompressed on first use.
 macro_rules! shipped {
     ($name:literal) => {{
         static JSON: LazyLock<String> = unpacked!($name, ".json");
@@ -46,12 +46,12 @@ macro_rules! unpacked {
 fn unpack(bytes: &[u8]) -> String {
     let text =
         miniz_oxide::inflate::decompress_to_vec(bytes).ok().and_then(|text| String::from_utf8(text).ok());
-    // A test unpacks all of them.
+    // Cannot fail for embedded texts: a test decompresses all of them.
     text.unwrap_or_default()
 }
 
 impl Artifact {
-    /// Returns what p4c made of a program of `p4src`.
+    /// Returns the embedded artifact of a program of `p4src`.
     pub fn of(program: SwitchProgram) -> Artifact {
         match program {
             SwitchProgram::Hpcc => shipped!("hpcc"),
@@ -66,12 +66,12 @@ impl Artifact {
         }
     }
 
-    /// Reads the BMv2 JSON and the P4Info that p4c wrote for a program; without a path the P4Info is looked for
-    /// [beside](p4info_beside) the JSON.
+    /// Reads the BMv2 JSON and the P4Info of a program compiled by p4c. Without a path, the P4Info is
+    /// [searched](find_p4info) next to the JSON.
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or the switch or the controller cannot use it. The text names the file.
+    /// If a file cannot be read, or is not supported by the switch or the controller. The text has the file's name.
     pub fn read(json: &Path, p4info: Option<&Path>) -> Result<Artifact, String> {
         let read = |path: &Path| {
             let text = read_file(path).map_err(|e| format!("{}: {e}", path.display()))?;
@@ -90,52 +90,52 @@ impl Artifact {
         Ok(artifact)
     }
 
-    /// Returns the name as messages have it: `weir.p4`, or the path of a user's JSON.
+    /// Returns the name for messages: `weir.p4`, or the path of a user's JSON.
     pub fn title(&self) -> String {
         if self.name.ends_with(".json") { self.name.to_string() } else { format!("{}.p4", self.name) }
     }
 
-    /// Returns the program, ready for switches that run it by this engine, and its P4Info.
+    /// Returns the program, loaded for switches with this engine, and its P4Info.
     ///
     /// # Errors
     ///
-    /// If either is damaged.
+    /// If either is invalid.
     pub fn load(&self, engine: Engine) -> Result<(Arc<Program>, Arc<Index>), String> {
         let program = Program::load(&self.json, engine).map_err(|e| format!("{}: {e}", self.name))?;
         Ok((program, Arc::new(self.index()?)))
     }
 
-    /// Returns the P4Info.
+    /// Parses the P4Info.
     ///
     /// # Errors
     ///
-    /// If it is damaged.
+    /// If it is invalid.
     pub fn index(&self) -> Result<Index, String> {
         Index::from_text(&self.p4info).map_err(|e| format!("{}: P4Info: {e}", self.name))
     }
 }
 
-/// Returns the P4Info that lies beside a program: `build/x.json` has `build/x.p4info.txtpb`, or by the p4 tutorials'
-/// Makefile `build/x.p4.p4info.txtpb`; older versions of p4c write `.txt`.
+/// Returns the path of the P4Info next to a program: for `build/x.json`, `build/x.p4info.txtpb`, or
+/// `build/x.p4.p4info.txtpb` as written by the Makefile of the p4 tutorials. Older versions of p4c write `.txt`.
 ///
 /// # Errors
 ///
-/// If there is none. The text names the file that was expected.
+/// If none of these files exists. The text has the expected path.
 pub fn find_p4info(program: &Path) -> Result<PathBuf, String> {
     const ENDINGS: [&str; 4] = ["p4info.txtpb", "p4.p4info.txtpb", "p4info.txt", "p4.p4info.txt"];
     let mut candidates = ENDINGS.iter().map(|ending| program.with_extension(ending));
     candidates.find(|path| path.is_file()).ok_or_else(|| {
         let expected = program.with_extension(ENDINGS[0]);
-        format!("there is no {} beside the program; name its P4Info", expected.display())
+        format!("P4Info not found: {}; specify it with `p4info`", expected.display())
     })
 }
 
-/// Returns what a program offers to schemes, as it declares it in its P4Info.
+/// Returns the capabilities that a program declares in its P4Info.
 ///
 /// # Errors
 ///
-/// If its telemetry records have a length or a field that cannot be, or `ticks` in `@weir_telemetry` is no number. The
-/// text names the object.
+/// If the telemetry record has an unsupported length or field, or `ticks` in `@weir_telemetry` is not a number in range. The
+/// text has the name of the object.
 pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
     let declares = |ability: &Capability| match ability.declaration() {
         Declaration::Table(table) => p4info.tables.named(table).is_ok(),
@@ -148,7 +148,7 @@ pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
     let ticks = telemetry_words(p4info).find_map(|word| word.strip_prefix("ticks=")).map(|number| {
         let ticks = number.parse().ok().filter(|ticks| (1..=1_000_000).contains(ticks));
         ticks.ok_or_else(|| {
-            format!("@{TELEMETRY_ANNOTATION}: ticks={number}: write a number from 1 to 1000000")
+            format!("@{TELEMETRY_ANNOTATION}: ticks={number}: expected a number from 1 to 1000000")
         })
     });
     Ok(SwitchProfile {
@@ -158,7 +158,7 @@ pub fn offer(p4info: &Index) -> Result<SwitchProfile, String> {
     })
 }
 
-/// Returns the words of `@weir_telemetry("data, acks")`.
+/// Returns the comma-separated words of `@weir_telemetry("data, acks")`.
 fn telemetry_words(p4info: &Index) -> impl Iterator<Item = &str> {
     fn words(annotation: &str) -> Option<&str> {
         annotation

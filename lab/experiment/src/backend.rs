@@ -1,4 +1,7 @@
-//! A world in which experiments run: [`Backend`], what it comes to, and who watches it.
+//! The interface between experiments and the engines that run them: a [`Backend`] runs an experiment and returns a
+//! [`RunOutcome`]; an [`Observer`] follows its progress and may stop it.
+
+#![warn(missing_docs)]
 
 use crate::Experiment;
 use crate::results::{Results, SchemeSnapshot};
@@ -7,68 +10,70 @@ use std::sync::atomic::{AtomicUsize, Ordering};
 use weir_controller::topology::LinkIx;
 use weir_units::Time;
 
-/// Runs experiments: virtual time and Mininet are two of them.
+/// An engine that runs experiments, such as the simulator or Mininet.
 pub trait Backend {
-    /// Does what [`run`](Self::run) does before the first event of each scheme, as far as that needs nothing of the machine.
+    /// Performs the checks that [`run`](Self::run) performs before the first event of each scheme, as far as they do not depend on
+    /// the machine.
     ///
     /// # Errors
     ///
-    /// If a run would be refused.
+    /// If [`run`](Self::run) would reject the experiment.
     fn check(&self, experiment: &Experiment) -> Result<(), Error>;
 
-    /// Runs all schemes of `experiment`, each on a fabric of its own, with the same flows and the same seed.
+    /// Runs all schemes of `experiment`, each on its own copy of the fabric, with the same flows and the same seed.
     ///
     /// # Errors
     ///
-    /// If there are no results. A failure after the first scheme is the outcome's [`failure`](Outcome::failure).
+    /// If no scheme produced results. If a later scheme fails, the results so far are returned, with the error in
+    /// [`RunOutcome::failure`].
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error>;
 }
 
 /// The outcome of a run.
 #[derive(Debug)]
 pub struct RunOutcome {
-    /// The measurements; up to its end, if the run was interrupted or failed.
+    /// Measurements; incomplete if the run was interrupted or failed.
     pub results: Results,
-    /// Facts that only a fabric of real interfaces has.
+    /// Facts about a fabric of real interfaces; `None` in virtual time.
     pub fabric: Option<FabricReport>,
-    /// The reason why it ended early, other than an interruption.
+    /// The error that ended the run early; `None` if the run completed or was interrupted.
     pub failure: Option<Error>,
 }
 
-/// Facts about a fabric of real interfaces, besides the results.
+/// Facts about a fabric of real interfaces, in addition to the results.
 #[derive(Clone, Debug, Default)]
 pub struct FabricReport {
     /// The content of `fabric.json`.
     pub facts: serde_json::Value,
-    /// Those for the report's heading, as pairs of a word and its value.
+    /// Names and values for the heading of the report.
     pub heading: Vec<(String, String)>,
-    /// Those to print, as sentences.
+    /// Sentences to print at the end of the run.
     pub lines: Vec<String>,
 }
 
-/// A reason why an experiment cannot be run.
+/// The reason why an experiment was not run, or not to its end.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum Error {
-    /// The experiment, or what it needs on this machine, is wrong.
+    /// The experiment is invalid, or this machine lacks something that it requires.
     #[error("{0}")]
     Input(String),
-    /// The experiment is right, and running it failed.
+    /// The experiment is valid, but the run failed.
     #[error("{0}")]
     Work(String),
 }
 
 impl Error {
-    /// Wrong input.
+    /// Returns an error about the input; the command exits with status 2.
     pub fn input(reason: impl std::fmt::Display) -> Error {
         Error::Input(reason.to_string())
     }
 
-    /// Failed work.
+    /// Returns the error of a failed run; the command exits with status 1.
     pub fn work(reason: impl std::fmt::Display) -> Error {
         Error::Work(reason.to_string())
     }
 
-    /// Names the place before the message.
+    /// Prefixes the message with `place` and a colon.
     #[must_use]
     pub fn at(self, place: impl std::fmt::Display) -> Error {
         match self {
@@ -84,8 +89,8 @@ impl From<std::io::Error> for Error {
     }
 }
 
-/// Cores that threads share: as many threads work at a time as there are cores. One that has nothing more to do gives its
-/// core to the others.
+/// A counting semaphore of CPU cores, shared by nested thread pools: runs of a sweep, schemes of a run, threads of a scheme.
+/// The thread that creates the pool holds one core.
 #[derive(Debug)]
 pub struct CorePool {
     total: usize,
@@ -93,31 +98,33 @@ pub struct CorePool {
 }
 
 impl CorePool {
-    /// This number of cores, at least one. The caller's thread has one of them.
+    /// Creates a pool of `total` cores, at least one. The calling thread holds one of them.
     pub fn new(total: usize) -> CorePool {
         let total = total.max(1);
         CorePool { total, free: AtomicUsize::new(total - 1) }
     }
 
-    /// Number of cores.
+    /// Returns the number of cores, including the acquired ones.
     pub fn total(&self) -> usize {
         self.total
     }
 
-    /// Takes a core for one more thread, if one is free.
+    /// Acquires a core for one more thread; returns false if none is free. Never blocks.
     pub fn try_acquire(&self) -> bool {
         let less = |free: usize| free.checked_sub(1);
         self.free.fetch_update(Ordering::AcqRel, Ordering::Acquire, less).is_ok()
     }
 
-    /// Gives a thread's core back.
+    /// Releases a core acquired by [`try_acquire`](Self::try_acquire).
     pub fn release(&self) {
         self.free.fetch_add(1, Ordering::AcqRel);
     }
 
-    /// Takes a core for one of several threads that do a caller's work while the caller waits, if one is free: the first has
-    /// the caller's. `working` is the number of these threads.
+    /// Called by each of several workers whose caller blocks until all are done. The first worker uses the caller's core;
+    /// each further one needs a free core and gets `None` if there is none. `working` counts the workers that hold a core.
     pub fn try_share<'a>(&'a self, working: &'a AtomicUsize) -> Option<CoreLease<'a>> {
+        // The first worker needs no free core, because the blocked caller does not use its own. Without this rule a pool
+        // of one core would deadlock.
         if working.fetch_add(1, Ordering::AcqRel) == 0 || self.try_acquire() {
             return Some(CoreLease { cores: self, working });
         }
@@ -126,7 +133,8 @@ impl CorePool {
     }
 }
 
-/// The core of a thread, until it has nothing more to do. That of the last one is the caller's again.
+/// RAII guard of [`CorePool::try_share`]. Dropping it releases the core, except for the last worker, whose core passes back
+/// to the blocked caller.
 #[derive(Debug)]
 pub struct CoreLease<'a> {
     cores: &'a CorePool,
@@ -144,51 +152,52 @@ impl Drop for CoreLease<'_> {
 /// Progress of a run.
 #[derive(Clone, Debug)]
 pub struct Progress<'a> {
-    /// The scheme that runs.
+    /// Label of the running scheme.
     pub scheme: &'a str,
-    /// Index of the scheme, from 0.
+    /// Index of the scheme in the experiment, from 0.
     pub index: usize,
-    /// Number of schemes.
+    /// Number of schemes in the experiment.
     pub scheme_count: usize,
-    /// Time reached, of the experiment.
+    /// Time reached, in the time of the experiment.
     pub now: Time,
-    /// Time to reach.
+    /// Duration of the experiment.
     pub end: Time,
     /// Packet-hops of this scheme so far; 0 if the backend counts them only at the end.
     pub packet_hops: u64,
 }
 
-/// A link that an observer takes down or up.
+/// A link that an observer sets up or down.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct LinkChange {
     /// The link.
     pub link: LinkIx,
-    /// Up, or down.
+    /// The new state of the link.
     pub is_up: bool,
 }
 
 /// Observes a run and may interrupt it; results up to that time are still reported.
 pub trait Observer {
-    /// Called every so often.
+    /// Called periodically while a scheme runs, and at its end. Return `Break` to interrupt the run.
     fn progress(&mut self, progress: &Progress<'_>) -> ControlFlow<()>;
 
-    /// Returns whether [`snapshot`](Self::keep) is to be called with what scheme number `index` has come to by now; asked
-    /// as often as progress is reported, and at the scheme's end.
+    /// Returns whether the backend should pass a snapshot of scheme `index` to [`snapshot`](Self::snapshot) now. Called
+    /// whenever progress is reported, and at the end of each scheme. Building a snapshot is expensive, so the default is
+    /// false.
     fn wants_snapshot(&mut self, _index: usize) -> bool {
         false
     }
 
-    /// Keeps the results of one scheme so far.
+    /// Called with the results so far of one scheme, after [`wants_snapshot`](Self::wants_snapshot) returned true.
     fn snapshot(&mut self, _part: SchemeSnapshot) {}
 
-    /// Returns a link to take down or up now, in virtual time and if schemes run one after the other; asked until there is
-    /// none, as often as progress is reported.
+    /// Returns a link to set up or down now. Called repeatedly until it returns `None`, whenever progress is reported; only
+    /// in virtual time, and only if schemes run one after the other.
     fn link_change(&mut self) -> Option<LinkChange> {
         None
     }
 }
 
-/// Observes nothing.
+/// Ignores progress and never stops the run.
 impl Observer for () {
     fn progress(&mut self, _: &Progress<'_>) -> ControlFlow<()> {
         ControlFlow::Continue(())
@@ -205,7 +214,7 @@ mod tests {
         let shares: Vec<CoreLease<'_>> = (0..4).map_while(|_| cores.try_share(&working)).collect();
         assert_eq!((shares.len(), cores.try_acquire()), (3, false));
         drop(shares);
-        // The caller goes on with one, and may use the two others.
+        // The caller continues on its own core, and the two others are free.
         assert_eq!([(); 3].map(|()| cores.try_acquire()), [true, true, false]);
         assert!(!CorePool::new(0).try_acquire());
     }

@@ -1,22 +1,20 @@
-//! The names that an experiment file can use.
+//! The schemes, workloads and topologies that experiment files can use.
 
 use crate::topologies::Topologies;
 use crate::workload::Workloads;
 use weir_host::schemes::Registry;
 
-/// The schemes, workloads and topologies that an experiment file can name.
+/// The schemes, workloads and topologies that experiment files can use. Other crates add their own.
 #[derive(Clone, Debug)]
 pub struct Catalogue {
-    /// Congestion control schemes.
     pub schemes: Registry,
-    /// Kinds of workloads.
     pub workloads: Workloads,
-    /// Kinds of topologies, beside those that come with Weir.
+    /// Topologies in addition to the built-in ones.
     pub topologies: Topologies,
 }
 
 impl Catalogue {
-    /// Returns what comes with Weir.
+    /// Returns the catalogue of what is built into Weir.
     #[must_use]
     pub fn builtin() -> Catalogue {
         let (schemes, workloads) = (Registry::builtin(), Workloads::builtin());

@@ -1,15 +1,15 @@
-//! The classes of `observe.size_classes`: flows over one bound and up to the next, the last without an upper bound.
-//! Without bounds there is one class, of all.
+//! The flow size classes of `observe.size_classes`. A class has the flows above one bound and up to the next; the last has
+//! no upper bound. Without bounds there is one class, of all flows.
 
 use weir_units::Bytes;
 
-/// Their bounds, the smallest class first: over this, and up to that.
+/// Returns the bounds of all classes in ascending order: exclusive lower bound and inclusive upper bound.
 pub fn ranges(bounds: &[Bytes]) -> impl Iterator<Item = (Bytes, Option<Bytes>)> {
     let lower = [Bytes::ZERO].into_iter().chain(bounds.iter().copied());
     lower.zip(bounds.iter().copied().map(Some).chain([None]))
 }
 
-/// Returns the class of a flow of this size, by its number.
+/// Returns the index of the class of a flow of this size.
 pub fn class_of(size: Bytes, bounds: &[Bytes]) -> usize {
     bounds.partition_point(|&bound| bound < size)
 }

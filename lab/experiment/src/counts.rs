@@ -1,44 +1,43 @@
-//! Adds up what switches and hosts have counted, under the names of the report, by one definition for all backends
+//! Sums the counters of switches and hosts under the names of `summary.json`, in the same way for all backends
 //! (docs/summary.md).
 
 use std::collections::BTreeMap;
 use std::sync::LazyLock;
 
-/// The P4 programs' own list of reasons and events: names and counter indices come from the source
-/// that the programs were compiled from.
+/// P4 source with the drop reasons and events. Names and counter indices are read from it, so that they cannot differ from
+/// the compiled programs.
 const REASONS_P4: &str = include_str!("../assets/reasons.p4");
 
-/// Counter of packets that the P4 programs drop, by reason (`p4src/controls/drops.p4`).
+/// P4 counter of dropped packets, indexed by reason (`p4src/controls/drops.p4`).
 pub const DROP_COUNTER: &str = "drops";
-/// Counter of what happened to packets that they forward.
+/// P4 counter of events of forwarded packets, indexed by event.
 pub const EVENT_COUNTER: &str = "events";
-/// The event whose count is `marks`.
+/// Event counted in [`Counts::marks`].
 const ECN_MARKED: &str = "ecn_marked";
-/// The event whose count is `deflections`.
+/// Event counted in [`Counts::deflections`].
 const DEFLECTED: &str = "deflected";
 
 static DROPS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("DROP_"));
 static EVENTS: LazyLock<Vec<(String, u32)>> = LazyLock::new(|| constants("EVENT_"));
 
-/// Counts over the whole fabric.
+/// Counts of the whole fabric.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Counts {
-    /// Reason to packets, only those that occurred. Reasons of hosts begin with `host_`.
+    /// Dropped packets by reason, without zeros. Reasons of hosts begin with `host_`.
     pub drops: BTreeMap<String, u64>,
-    /// Packets marked CE.
+    /// Packets that switches marked CE.
     pub marks: u64,
-    /// Packets deflected.
     pub deflections: u64,
-    /// Data packets sent again.
+    /// Retransmitted data packets.
     pub retransmits: u64,
     /// Retransmission timeouts.
     pub timeouts: u64,
-    /// Fallbacks to one subflow.
+    /// Fallbacks of a message from several subflows to one (AMP).
     pub suppressions: u64,
 }
 
 impl Counts {
-    /// Adds the counts of switches that have restarted since.
+    /// Adds the drops, marks and deflections that switches counted before they restarted.
     pub fn add(&mut self, before: &Counts) {
         self.marks += before.marks;
         self.deflections += before.deflections;
@@ -48,7 +47,7 @@ impl Counts {
     }
 }
 
-/// Adds what the P4 counters of one switch say; `read` reads a cell of a counter by name.
+/// Adds the P4 counters of one switch. `read` returns the packet count of a counter cell, by counter name and index.
 pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64) {
     for (name, index) in DROPS.iter().filter(|(_, index)| *index != 0) {
         let packets = read(DROP_COUNTER, *index);
@@ -65,7 +64,7 @@ pub fn count_program(counts: &mut Counts, mut read: impl FnMut(&str, u32) -> u64
     }
 }
 
-/// Before the constants that not every program uses.
+/// Annotation in front of constants that some programs do not use.
 const UNUSED_IN_SOME: &str = "@noWarn(\"unused\") ";
 
 /// Returns the constants whose names begin with `prefix`: the rest of the name in lower case, and the value.

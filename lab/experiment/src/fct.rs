@@ -1,14 +1,14 @@
-//! Flow completion times as the HPCC simulator's `fct_analysis.py` reports them (docs/algorithms/methods.md).
+//! Statistics of flow completion times, as in the HPCC simulator's `fct_analysis.py` (docs/algorithms/methods.md).
 
 use crate::classes::{class_of, ranges};
 use crate::results::{Fct, FctBucket, FctClass, FlowRecord, GoodputSummary, JobTimes, Percentiles};
 use std::collections::BTreeMap;
 use weir_units::{Bytes, Time};
 
-/// `fct_analysis.py` cuts the flows, sorted by size, into steps of 5 %.
+/// `fct_analysis.py` divides the flows, sorted by size, into parts of 5 %.
 const BUCKETS: usize = 20;
 
-/// Summarises the flows that have a size; `bounds` are those of the classes to sum up apart, if any.
+/// Summarises the flows that have a size. `bounds` are the upper bounds of the size classes; empty: no classes.
 pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     let sized = || flows.iter().filter(|f| f.size.is_some());
     let unfinished = sized().filter(|f| f.fct.is_none()).count() as u64;
@@ -23,8 +23,8 @@ pub fn summarise(flows: &[FlowRecord], bounds: &[Bytes]) -> Fct {
     Fct { count: finished.len() as u64, unfinished, failed, slowdown: slowdowns(&finished), by_size, classes }
 }
 
-/// Size and slowdown of flows, by size, cut into equal parts. Flows of one size stay together: which of them were in which part
-/// would say nothing of it.
+/// Divides flows (size and slowdown, sorted by size) into parts of equal counts. Flows of the same size are always in the same
+/// part, because their division would be arbitrary.
 fn buckets(finished: &[(u64, f64)]) -> Vec<FctBucket> {
     let ends = (1..=BUCKETS).filter_map(|i| {
         let (size, _) = finished[..finished.len() * i / BUCKETS].last()?;
@@ -45,7 +45,7 @@ fn slowdowns(part: &[(u64, f64)]) -> Option<Percentiles> {
     percentiles(part.iter().map(|(_, slowdown)| *slowdown))
 }
 
-/// Up to each of `bounds`, and above the last.
+/// Returns one class up to each of `bounds`, and one above the last.
 fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
     if bounds.is_empty() {
         return Vec::new();
@@ -74,7 +74,7 @@ fn classes(flows: &[FlowRecord], bounds: &[Bytes]) -> Vec<FctClass> {
 struct SortedSample(Vec<f64>);
 
 impl SortedSample {
-    /// `None` of nothing.
+    /// Returns `None` if there are no values.
     fn of(values: impl Iterator<Item = f64>) -> Option<SortedSample> {
         let mut values: Vec<f64> = values.collect();
         values.sort_by(f64::total_cmp);
@@ -86,20 +86,20 @@ impl SortedSample {
     fn mean(&self) -> f64 {
         self.0.iter().sum::<f64>() / self.0.len() as f64
     }
-    /// The value with `fct_analysis.py`'s index `int(n * p)`.
+    /// Returns a percentile with the index `int(n * p)`, as `fct_analysis.py` does.
     fn at(&self, percent: usize) -> f64 {
         self.0[(self.0.len() * percent / 100).min(self.0.len() - 1)]
     }
 }
 
-/// Completion times of jobs; `None` of nothing.
+/// Summarises the completion times of jobs; `None` if there are none.
 pub fn job_times(times: impl Iterator<Item = Time>) -> Option<JobTimes> {
     let sample = SortedSample::of(times.map(Time::as_us_f64))?;
     let [p50_us, p90_us, p99_us] = [50, 90, 99].map(|percent| sample.at(percent));
     Some(JobTimes { count: sample.count(), mean_us: sample.mean(), p50_us, p90_us, p99_us })
 }
 
-/// Sums up the goodput of the flows without a size until `end`; `None` if there are none.
+/// Summarises the goodput until `end` of the flows without a size; `None` if there are none.
 pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
     let running = flows.iter().filter(|flow| flow.size.is_none() && flow.start < end);
     let gbps = |flow: &FlowRecord| flow.acked.as_f64() * 8.0 / (end - flow.start).as_us_f64() / 1e3;
@@ -108,15 +108,15 @@ pub fn goodputs(flows: &[FlowRecord], end: Time) -> Option<GoodputSummary> {
     Some(GoodputSummary { flows: sample.count(), mean_gbps: sample.mean(), p5_gbps, p50_gbps, p95_gbps })
 }
 
-/// Mean and percentiles with `fct_analysis.py`'s index `int(n * p)`; `None` of nothing.
+/// Returns mean and percentiles, with the index `int(n * p)` as in `fct_analysis.py`; `None` if there are no values.
 pub fn percentiles(values: impl IntoIterator<Item = f64>) -> Option<Percentiles> {
     let sample = SortedSample::of(values.into_iter())?;
     let [p50, p95, p99] = [50, 95, 99].map(|percent| sample.at(percent));
     Some(Percentiles { mean: sample.mean(), p50, p95, p99 })
 }
 
-/// Jain's fairness index, 1 when all are equal and 1/n when one has everything; `None` for fewer
-/// than two or when nobody got anything.
+/// Returns Jain's fairness index: 1 if all shares are equal, 1/n if all but one are 0. `None` if there are fewer than two
+/// shares or all are 0.
 pub fn jain(shares: &[f64]) -> Option<f64> {
     let sum: f64 = shares.iter().sum();
     let squares: f64 = shares.iter().map(|x| x * x).sum();

@@ -1,4 +1,4 @@
-//! Queue lengths over the samples of a run, as HPCC's queue monitor bins them
+//! Histogram of queue length samples, with the bins of HPCC's queue monitor
 //! (docs/algorithms/methods.md#queue-monitor).
 
 /// Width of a bin, in bytes.
@@ -15,7 +15,7 @@ pub struct QueueHistogram {
 }
 
 impl QueueHistogram {
-    /// Takes one sample.
+    /// Adds a sample.
     pub fn add(&mut self, bytes: u64) {
         let bin = (bytes / BIN) as usize;
         if bin >= self.bins.len() {
@@ -27,7 +27,7 @@ impl QueueHistogram {
         self.peak = self.peak.max(bytes);
     }
 
-    /// Mean of the samples; 0 without any.
+    /// Returns the mean of the samples, 0 if there are none.
     pub fn mean(&self) -> f64 {
         self.sum as f64 / self.samples.max(1) as f64
     }
@@ -37,7 +37,7 @@ impl QueueHistogram {
         self.peak
     }
 
-    /// Upper edge of the bin that holds the 99th percentile; 0 if no sample left the first bin.
+    /// Returns the upper edge of the bin with the 99th percentile, or 0 if all samples are in the first bin.
     pub fn p99(&self) -> u64 {
         let mut seen = 0;
         for (i, count) in self.bins.iter().enumerate() {

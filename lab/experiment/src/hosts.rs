@@ -1,13 +1,20 @@
-//! The configuration of an experiment's hosts.
+//! The configuration of the hosts of an experiment.
 
-use crate::plan::base_rtt;
 use crate::{Experiment, Scheme};
 use weir_controller::plan::EXPRESS_PRIORITY;
 use weir_controller::topology::HostIx;
+use weir_controller::{BaseRtt, Routes};
 use weir_host::{ConfigError, HostConfig};
 use weir_units::Time;
 
-/// Returns the configuration of a host while `scheme` runs. `base_rtt` is `T` of every sender, `tick` that of the switches'
+/// Returns the base RTT `T` of all senders: `transport.base_rtt`, or the longest base RTT in the topology.
+pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
+    let topology = &experiment.topology;
+    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
+    experiment.spec.transport.base_rtt.unwrap_or_else(longest)
+}
+
+/// Returns the configuration of a host in the run of `scheme`. `base_rtt` is `T` of all senders, `tick` the period of the switches'
 /// clock.
 pub fn host_config(
     experiment: &Experiment,
@@ -38,13 +45,13 @@ pub fn host_config(
     config
 }
 
-/// Checks every host under every scheme. An error has the path of the key, and what is wrong with it.
+/// Checks the configuration of every host for every scheme. An error has the path of the key, and the reason.
 pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
     let spec = &experiment.spec;
     let base_rtt = match spec.transport.base_rtt {
         Some(given) => given,
         None if spec.policy.is_some() => base_rtt(experiment, experiment.routes()),
-        // Hosts refuse none that is longer than zero, and only the timers of policies follow from it.
+        // Hosts accept any positive base RTT, and only the timers of policies depend on it.
         None => Time::from_us(1),
     };
     for (i, scheme) in experiment.schemes.iter().enumerate() {
@@ -60,7 +67,7 @@ pub(crate) fn check(experiment: &Experiment) -> Result<(), (String, String)> {
     Ok(())
 }
 
-/// Returns the key that an error is about; `None` if it is the scheme.
+/// Returns the key to which an error refers; `None` if it refers to the scheme.
 fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
     Some(match error {
         ConfigError::MtuTooSmall { .. } | ConfigError::MtuTooLarge { .. } => "mtu".to_owned(),
@@ -80,7 +87,7 @@ fn key_of(error: &ConfigError, recovery_is_given: bool) -> Option<String> {
     })
 }
 
-/// Returns the message without the key that it begins with, where there is one: the place names it.
+/// Removes the key at the beginning of a message, because the key path already contains it.
 fn why(error: &ConfigError) -> String {
     let message = match error {
         ConfigError::Trickle(error) => return error.to_string(),

@@ -1,17 +1,17 @@
-//! Reads the files that users name, whatever they are: a device or an endless pipe must not fill the memory.
+//! Reads files that users specify, with a limit: a device or an endless pipe must not exhaust memory.
 
 use std::fs::File;
 use std::io::{self, Read};
 use std::path::Path;
 
-/// The largest file, in bytes. Ours: a file of 5 million flows.
+/// Maximum size of a file in bytes; enough for a flow file of 5 million flows.
 const MAX_BYTES: u64 = 256 << 20;
 
-/// Reads a text that the command line names: a file, or a pipe such as the shell's `<(...)`.
+/// Reads a text that is specified on the command line: a file, or a pipe such as the shell's `<(...)`.
 ///
 /// # Errors
 ///
-/// If it is too large, is not UTF-8, or cannot be read.
+/// If the file is too large, is not UTF-8, or cannot be read.
 pub fn read_text(path: &Path) -> io::Result<String> {
     let mut text = String::new();
     File::open(path)?.take(MAX_BYTES + 1).read_to_string(&mut text)?;
@@ -21,13 +21,13 @@ pub fn read_text(path: &Path) -> io::Result<String> {
     Ok(text)
 }
 
-/// Reads a text that another file names. It may be read again, so it must be a regular file.
+/// Reads a text to which another file refers. It may be read again, so it must be a regular file.
 ///
 /// # Errors
 ///
-/// As of [`read_text`], and if it is a device, a pipe or a directory.
+/// Those of [`read_text`]; also if the file is not a regular file.
 pub fn read_file(path: &Path) -> io::Result<String> {
-    // Before it is opened: to open a pipe waits for a writer.
+    // Checked before opening, because opening a pipe blocks until it has a writer.
     if !path.metadata()?.is_file() {
         return Err(io::Error::other("is not a regular file"));
     }

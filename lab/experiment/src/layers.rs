@@ -1,12 +1,12 @@
-//! Utilisation of a fabric's links by layer (docs/summary.md).
+//! Link utilisation by layer of the fabric (docs/summary.md).
 
 use crate::results::LayerSummary;
 use std::collections::BTreeMap;
 use weir_controller::topology::{Endpoint, Node, Topology};
 
-/// Averages `utilisation`, by `<switch>:<port>`, over the switch ports of each layer; a port that is not in it sent
-/// nothing. Layer 0 has the links of hosts, layer 1 those between edge switches and others, and layer `n + 1` those whose
-/// nearer switch is `n` hops from an edge switch.
+/// Returns the mean utilisation of the switch ports of each layer. `utilisation` is keyed by `<switch>:<port>`; a missing
+/// port counts as 0. Layer 0 has the links of hosts, and layer `n + 1` the links between switches whose nearer switch is `n`
+/// hops from an edge switch.
 pub fn summarise(topology: &Topology, utilisation: &BTreeMap<String, f64>) -> Vec<LayerSummary> {
     let tier = |end: Endpoint| match end.node {
         Node::Host(_) => 0,

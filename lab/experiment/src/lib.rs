@@ -1,16 +1,16 @@
-//! Experiments: what a file asks for, and what a run of it measures, whatever [`Backend`] runs it.
+//! Experiments: experiment files and results, independent of the [`Backend`] that runs them.
 //!
-//! - [`file`](mod@file): reads, checks and resolves an experiment file; [`yaml`] says where in it an error is, and
-//!   [`Catalogue`] has the names that it can use.
-//! - [`workload`]: the flows that nobody lists, made as time goes on.
-//! - [`artifacts`]: compiled P4 programs. [`hosts`]: the configuration of hosts. [`plan`]: the table entries that the controller writes for an experiment;
-//!   [`port_parameters`]: those of ports, from a scheme's parameters.
-//! - [`backend`]: a world in which experiments run.
-//! - [`results`]: what it measures. Each metric has one definition for all backends: [`fct`], [`histogram`],
+//! - [`file`](mod@file): reads, checks and resolves experiment files. [`yaml`] locates errors in them; [`Catalogue`] has the
+//!   schemes, workloads and topologies that they can use.
+//! - [`workload`]: sources that generate flows during a run.
+//! - [`artifacts`]: compiled P4 programs. [`hosts`]: the configuration of hosts. [`plan`]: table entries that the controller
+//!   writes for an experiment; [`port_parameters`]: the entries of ports, from the parameters of a scheme.
+//! - [`backend`]: the interface of the engines that run experiments.
+//! - [`results`]: the results of a run. Each metric has one definition for all backends: [`fct`], [`histogram`],
 //!   [`layers`], [`slowdown`], [`counts`], [`paths`].
-//! - [`input`]: reads the files that users name. [`rng`]: the random stream of each part of a run.
+//! - [`input`]: reads files that users specify. [`rng`]: independent random number streams for the parts of a run.
 //!
-//! This crate runs nothing, and neither prints nor writes files.
+//! This crate does not run experiments, does not print, and does not write files.
 
 pub mod artifacts;
 pub mod backend;
@@ -38,5 +38,5 @@ pub mod yaml;
 pub use backend::{Backend, LinkChange, Observer, Progress, RunOutcome};
 pub use catalogue::Catalogue;
 pub use file::{Experiment, ExperimentError, Flow, Scheme};
-/// For the schemas of the keys of own workloads and topologies.
+/// Used by workloads and topologies of other crates to derive `JsonSchema`.
 pub use schemars;

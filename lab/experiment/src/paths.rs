@@ -1,4 +1,4 @@
-//! Derives from the routes the paths of an experiment's flows, the ports to observe, and the ideal times.
+//! Quantities that follow from the routes: paths of flows, ports to observe, and ideal completion times.
 
 use crate::{Experiment, Flow};
 use std::collections::BTreeSet;
@@ -8,10 +8,10 @@ use weir_controller::{Path, Routes};
 use weir_host::wire::{HEADERS_LEN, WEIR_PORT};
 use weir_units::{Bytes, Time};
 
-/// Ports whose series are kept without being asked for, at most.
+/// Ports on paths are observed by default only if there are at most this many.
 const DEFAULT_PORTS: usize = 8;
 
-/// Returns the path that the routes give a flow's data.
+/// Returns the path of a flow's data packets; `None` if the routes do not deliver them.
 pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Option<Path> {
     let topology = &experiment.topology;
     let tuple = FiveTuple {
@@ -24,7 +24,8 @@ pub fn data_path(experiment: &Experiment, routes: &Routes, flow: &Flow) -> Optio
     routes.path_of(topology, tuple)?.ok()
 }
 
-/// Returns the ports whose series are kept: those asked for, else those that flows cross if they are few.
+/// Returns the ports whose time series are recorded: those of `observe.ports`, by default the ports on the paths of flows if
+/// there are at most 8.
 pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx, u16)> {
     if !experiment.spec.observe.ports.is_empty() {
         return experiment.observed_ports.clone();
@@ -36,8 +37,8 @@ pub fn observed_ports(experiment: &Experiment, routes: &Routes) -> Vec<(SwitchIx
     if crossed.len() <= DEFAULT_PORTS { crossed.into_iter().collect() } else { Vec::new() }
 }
 
-/// Completion time of a flow on an idle fabric without telemetry: the pair's base RTT and the time the
-/// slowest link takes for payload and headers (docs/algorithms/methods.md#completion-times).
+/// Returns the completion time of a flow on an idle fabric without telemetry: the base RTT of its path plus the transmission
+/// time of payload and headers on the slowest link (docs/algorithms/methods.md#completion-times).
 pub fn ideal(experiment: &Experiment, routes: &Routes, flow: &Flow, size: Bytes) -> Option<Time> {
     let (topology, mtu) = (&experiment.topology, experiment.spec.mtu);
     let path = data_path(experiment, routes, flow)?;

@@ -1,4 +1,4 @@
-//! The table entries that the controller writes for an experiment, the same in every backend.
+//! Table entries that the controller writes for an experiment, the same for every backend.
 
 use crate::backend::Error;
 use crate::port_parameters::{self, PortParameterError};
@@ -7,21 +7,14 @@ use p4runtime::p4::v1::Update;
 use p4runtime::p4info::Index;
 use std::collections::BTreeMap;
 use std::fmt::Display;
+use weir_controller::Routes;
 use weir_controller::plan::{PlanOptions, Planner};
 use weir_controller::topology::SwitchIx;
-use weir_controller::{BaseRtt, Routes};
 use weir_host::port_algorithm::{CongestionThreshold, PortAlgorithm};
 use weir_host::scheme::TelemetrySource;
 use weir_units::Time;
 
-/// Returns `T` of every sender: the experiment's, or the longest of its topology.
-pub fn base_rtt(experiment: &Experiment, routes: &Routes) -> Time {
-    let topology = &experiment.topology;
-    let longest = || BaseRtt::new(topology, routes, experiment.spec.mtu).max(topology);
-    experiment.spec.transport.base_rtt.unwrap_or_else(longest)
-}
-
-/// Contents of the tables of switches while a scheme runs, as the controller writes them.
+/// The table contents of all switches in the run of one scheme.
 pub struct SwitchTables<'e> {
     experiment: &'e Experiment,
     planner: Planner<'e>,
@@ -29,11 +22,11 @@ pub struct SwitchTables<'e> {
 }
 
 impl<'e> SwitchTables<'e> {
-    /// `tick` is that of the switches' clock.
+    /// Plans the tables. `tick` is the period of the switches' clock.
     ///
     /// # Errors
     ///
-    /// If a port cannot hold a scheme's parameters.
+    /// If a parameter of the scheme does not fit the tables of a port, or the program lacks a table of the plan.
     pub fn new(
         experiment: &'e Experiment,
         scheme: &Scheme,
@@ -48,22 +41,22 @@ impl<'e> SwitchTables<'e> {
         Ok(SwitchTables { experiment, planner, p4info })
     }
 
-    /// Returns what is written into one switch.
+    /// Returns the updates for one switch.
     ///
     /// # Errors
     ///
-    /// If the program lacks an object that the plan or the file's entries name.
+    /// If the program lacks an object that the plan or the file's entries refer to.
     pub fn updates_for(&self, ix: SwitchIx) -> Result<Vec<Update>, Error> {
         let mut updates = self.planner.updates(ix).map_err(refused)?;
         updates.extend(self.experiment.further_updates(ix, self.p4info).map_err(refused)?);
         Ok(updates)
     }
 
-    /// Returns what is written into every switch, by name.
+    /// Returns the updates for every switch, by the name of the switch.
     ///
     /// # Errors
     ///
-    /// As [`SwitchTables::updates_for`].
+    /// Those of [`SwitchTables::updates_for`].
     pub fn all_updates(&self) -> Result<BTreeMap<String, Vec<Update>>, Error> {
         let topology = &self.experiment.topology;
         topology
@@ -77,7 +70,7 @@ fn refused(reason: impl Display) -> Error {
     Error::Input(format!("plan: {reason}"))
 }
 
-/// Returns the options of the tables besides routes while `scheme` runs.
+/// Returns the options of the plan in the run of `scheme`.
 fn options(
     experiment: &Experiment,
     scheme: &Scheme,
@@ -93,7 +86,8 @@ fn options(
         ..PlanOptions::default()
     };
     if let Some(law) = scheme.config.port_algorithm(base_rtt) {
-        // A queue for a rate, which a scheme states for the file's; the rest of a law fits any rate.
+        // `per` is the rate for which the scheme states the threshold, so a scale model has to scale it. The other port
+        // algorithms do not refer to a rate.
         let law = match law {
             PortAlgorithm::Congestion(CongestionThreshold { queue, per }) => {
                 PortAlgorithm::Congestion(CongestionThreshold { queue, per: experiment.scale.rate(per) })

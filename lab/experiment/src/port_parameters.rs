@@ -1,4 +1,5 @@
-//! From what a scheme has ports compute to the rows of their tables, in the integers of the P4 programs.
+//! Converts the parameters of a scheme's port algorithm to the table entries of ports, in the fixed-point numbers of the P4
+//! programs.
 
 use weir_controller::PlanOptions;
 use weir_controller::plan::Call;
@@ -9,44 +10,28 @@ use weir_host::port_algorithm::{
 };
 use weir_units::{Bandwidth, Time};
 
-/// Fixed points of the programs: gains in 2^-16, inverses in 2^-32.
+/// Fixed-point units of the P4 programs: gains in 2^-16, inverses in 2^-32.
 const GAIN: f64 = 65_536.0;
 const INVERSE: f64 = 4_294_967_296.0;
 
-/// A law and a port that do not go together.
+/// A parameter that a port cannot represent.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 pub enum PortParameterError {
-    /// A number that the port's table cannot hold.
-    #[error("a port of {rate} does not support this: {what} would be {value}, outside of 1 to {max}")]
-    Number {
-        /// The port's rate.
-        rate: Bandwidth,
-        /// The number.
-        what: &'static str,
-        /// Its value.
-        value: String,
-        /// The largest.
-        max: u32,
-    },
-    /// A period that the switch's clock cannot tell from its wrap.
-    #[error("refresh: {period} is outside the switch's range of 1 to {MAX_REFRESH_TICKS} ticks of {tick}")]
-    Refresh {
-        /// The period.
-        period: Time,
-        /// The clock's.
-        tick: Time,
-    },
+    /// A value that does not fit its field.
+    #[error("{what} is {value} at {rate}, out of range 1 to {max}")]
+    Number { rate: Bandwidth, what: &'static str, value: String, max: u32 },
+    #[error("refresh: {period} is out of range 1 to {MAX_REFRESH_TICKS} ticks of {tick}")]
+    Refresh { period: Time, tick: Time },
 }
 
-/// Half of what 24 bits count: beyond it, before and after cannot be told apart.
+/// Half the range of the 24-bit timestamps: with a longer period, serial number comparison fails.
 const MAX_REFRESH_TICKS: u32 = 1 << 23;
 
-/// Adds a control law's port parameters to the options of the switches' tables, for switches whose clock has this
-/// tick.
+/// Adds the port parameters of a port algorithm to the plan's options. `tick` is the period of the switches' clock.
 ///
 /// # Errors
 ///
-/// A parameter does not fit its field for a link's rate, or a period is outside the range of the switches' clock.
+/// If a parameter does not fit its field at the rate of a link, or a period is out of the range of the clock.
 pub fn apply_law(
     law: &PortAlgorithm,
     topology: &Topology,
@@ -85,14 +70,14 @@ impl Port {
     fn bytes_per_s(self) -> f64 {
         self.rate.as_bps_f64() / 8.0
     }
-    /// In the unit of grants.
+    /// Rate in the unit of grants, kbit/s.
     fn rate(self) -> f64 {
         self.rate.as_bps_f64() / GRANT_UNIT_BPS as f64
     }
     fn ticks(self, time: Time) -> f64 {
         time.as_secs_f64() / self.tick.as_secs_f64()
     }
-    /// Returns a number of the table: rounded, and neither nothing nor too large.
+    /// Rounds a value for the table and checks that it is in 1 to `max`.
     fn number(self, what: &'static str, value: f64, max: u32) -> Result<u32, PortParameterError> {
         let whole = value.round();
         if (1.0..=f64::from(max)).contains(&whole) {
@@ -104,13 +89,13 @@ impl Port {
 
 fn rocc(law: &RoccParams, port: Port) -> Result<PortParams, PortParameterError> {
     let sent = port.bytes_per_s() * law.period.as_secs_f64();
-    // kbit/s per byte, of a gain in units of rate per unit of queue.
+    // Converts a gain from rate units per queue unit to kbit/s per byte.
     let per_byte = port.rate() * RoccParams::RATE_UNIT / (sent * RoccParams::QUEUE_UNIT);
     let ticks = port.ticks(law.period);
     let number = |what, value| port.number(what, value, u32::MAX);
     let alpha = (law.alpha * per_byte * GAIN).round().min(f64::from(1 << 20)) as u32;
     let beta = (law.beta * per_byte * GAIN).round().min(f64::from(u32::MAX)) as u32;
-    // A sixteenth of 2^32: alpha * qref then fits 48 bits for any gain of up to 2^20.
+    // With alpha at most 2^20 and qref at most 2^28, alpha * qref fits the table's field of 48 bits.
     let qref = port.number("Qref in bytes", law.q_ref * sent, 1 << 28)?;
     let params = vec![
         ("period", number("the period in ticks", ticks)?.into()),
@@ -119,7 +104,7 @@ fn rocc(law: &RoccParams, port: Port) -> Result<PortParams, PortParameterError> 
         ("qmax", number("Qmax in bytes", law.q_max * sent)?.into()),
         ("fmin", number("Fmin in kbit/s", (law.min_share * port.rate()).max(1.0))?.into()),
         ("fmax", number("Fmax in kbit/s", port.rate())?.into()),
-        // kbit/s per byte of distance from the reference and of growth, times 2^16.
+        // Gains in kbit/s per byte, for the distance from the reference queue and for its growth, times 2^16.
         ("alpha_qref", u128::from(alpha) * u128::from(qref)),
         ("alpha_gain", alpha.into()),
         ("beta_gain", beta.into()),
@@ -129,7 +114,8 @@ fn rocc(law: &RoccParams, port: Port) -> Result<PortParams, PortParameterError> 
 
 fn rcp(law: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
     let capacity = law.target * port.bytes_per_s();
-    /// `p4src/controls/rcp_rate.p4` needs a product of at least 256 bytes, and a wrap of its gains away.
+    /// 2^32 / 256: `p4src/controls/rcp_rate.p4` requires a bandwidth-delay product of at least 256 bytes. This bound and
+    /// `MAX_BETA` keep its arithmetic from overflowing.
     const MAX_INVERSE: u32 = 1 << 24;
     const MAX_BETA: u32 = 1 << 29;
     let inverse_bdp = INVERSE / (capacity * law.rtt.as_secs_f64());
@@ -139,9 +125,9 @@ fn rcp(law: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
         ("period", port.number("the period in ticks", port.ticks(law.period), (1 << 24) - 1)?.into()),
         (
             "rmin",
-            port.number("the least rate in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?.into(),
+            port.number("the minimum rate in kbit/s", (law.floor * port.rate()).max(1.0), u32::MAX)?.into(),
         ),
-        ("rmax", port.number("the most in kbit/s", law.target * port.rate(), u32::MAX)?.into()),
+        ("rmax", port.number("the maximum rate in kbit/s", law.target * port.rate(), u32::MAX)?.into()),
         ("capacity", port.number("bytes per tick * 2^16", capacity, 1 << 30)?.into()),
         ("alpha_gain", ((law.alpha * GAIN).round() as u32).into()),
         ("beta_gain", beta.into()),
@@ -154,7 +140,7 @@ fn rcp(law: &RcpParams, port: Port) -> Result<PortParams, PortParameterError> {
 }
 
 fn credits(law: &CreditLimit, port: Port) -> Result<PortParams, PortParameterError> {
-    /// The program counts in parts of a tick.
+    /// The P4 program counts time in 1/256 tick.
     const SUBTICKS: f64 = 256.0;
     let interval = SUBTICKS * port.ticks(law.interval(port.rate));
     let burst = (interval * f64::from(law.burst.saturating_sub(1))).round().min(f64::from(u32::MAX)) as u32;
@@ -237,10 +223,7 @@ mod tests {
             ["period", "alpha_qref", "fmin", "fmax", "alpha_gain"].map(|name| value(&row_of_slow, name));
         assert_eq!(values, [400_000, 49 * 300_000, 10, 10_000, 49]);
         let error = row(&law("rocc"), Bandwidth::from_bps(1_000), NS).unwrap_err().to_string();
-        assert_eq!(
-            error,
-            "a port of 1Kbps does not support this: Qref in bytes would be 0.003, outside of 1 to 268435456"
-        );
+        assert_eq!(error, "Qref in bytes is 0.003 at 1Kbps, out of range 1 to 268435456");
         assert!(row(&law("rcp"), mbps, NS).unwrap_err().to_string().contains("bandwidth-delay product"));
         assert!(row(&law("rcp"), Bandwidth::from_gbps(800), NS).is_ok());
         // 66 B at 4 % of 100 Gbit/s: a credit in 132 ns, and of 400 Gbit/s in 33.

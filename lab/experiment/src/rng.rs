@@ -1,5 +1,5 @@
-//! Random streams: one per entity, drawn from the experiment's seed and the entity's name, so
-//! that adding one entity never changes the draws of another.
+//! Random number streams. Each entity has its own stream, derived from the experiment's seed and the entity's name, so that
+//! adding an entity does not change the numbers of others.
 
 /// Returns the seed of the stream `name` under `seed`: FNV-1a over the name, then SplitMix64's finaliser.
 pub fn stream_seed(seed: u64, name: &str) -> u64 {
@@ -17,7 +17,7 @@ pub fn mix(mut z: u64) -> u64 {
     z ^ (z >> 31)
 }
 
-/// Numbers of one stream, one after the other.
+/// A counter-based random number stream.
 #[derive(Clone, Debug)]
 pub struct RandomStream {
     seed: u64,
@@ -30,26 +30,26 @@ impl RandomStream {
         RandomStream { seed: stream_seed(seed, name), drawn: 0 }
     }
 
-    /// 64 random bits.
+    /// Returns 64 random bits.
     pub fn next_u64(&mut self) -> u64 {
         self.drawn += 1;
         mix(self.seed ^ self.drawn)
     }
 
-    /// Less than `limit`, which is not zero.
+    /// Returns a number in 0 to `limit - 1`; `limit` must not be 0.
     pub fn below(&mut self, limit: u64) -> u64 {
-        // The high half of the product: no bias that a simulation could see.
+        // Multiply-shift without rejection: the bias is at most limit / 2^64.
         ((u128::from(self.next_u64()) * u128::from(limit)) >> u64::BITS) as u64
     }
 
-    /// From 0 to 1, without 1.
+    /// Returns a number in [0, 1).
     pub fn uniform(&mut self) -> f64 {
         /// Bits of a float's mantissa.
         const BITS: u32 = f64::MANTISSA_DIGITS;
         (self.next_u64() >> (u64::BITS - BITS)) as f64 / (1u64 << BITS) as f64
     }
 
-    /// Exponentially distributed with mean 1. `libm` gives the same bits on every machine.
+    /// Returns an exponentially distributed number with mean 1. `libm` gives the same bits on every platform.
     pub fn exponential(&mut self) -> f64 {
         -libm::log(1.0 - self.uniform())
     }

@@ -1,5 +1,5 @@
-//! Values that may be written short or long. Hand-written, because serde's untagged enums answer
-//! a mistake with "did not match any variant" where a user needs to know which key is wrong.
+//! Values with a short and a long form in YAML. The deserialisers are written by hand, because serde's untagged enums report
+//! "did not match any variant" without the key that is wrong.
 
 use schemars::{JsonSchema, Schema, SchemaGenerator, json_schema};
 use serde::de::value::{MapAccessDeserializer, SeqAccessDeserializer};
@@ -15,14 +15,12 @@ use weir_host::schemes::{Registry, SchemeError};
 /// `off`, or a map of keys.
 #[derive(Clone, Debug)]
 pub enum OffOr<T> {
-    /// Written `off`.
     Off,
-    /// Written as a map.
     On(T),
 }
 
 impl<T> OffOr<T> {
-    /// Returns the keys, unless off.
+    /// Returns the keys; `None` if off.
     pub fn on(&self) -> Option<&T> {
         match self {
             OffOr::Off => None,
@@ -30,7 +28,6 @@ impl<T> OffOr<T> {
         }
     }
 
-    /// Returns the keys, to be changed, unless off.
     pub fn on_mut(&mut self) -> Option<&mut T> {
         match self {
             OffOr::Off => None,
@@ -63,7 +60,7 @@ impl<'de, T: Deserialize<'de>> Deserialize<'de> for OffOr<T> {
                 }
             }
             fn visit_bool<E: Error>(self, on: bool) -> Result<Self::Value, E> {
-                if on { Err(E::custom("write a map of keys instead of true")) } else { Ok(OffOr::Off) }
+                if on { Err(E::custom("expected a map of keys instead of true")) } else { Ok(OffOr::Off) }
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
                 T::deserialize(MapAccessDeserializer::new(map)).map(OffOr::On)
@@ -99,7 +96,7 @@ struct SchemeMap {
 pub struct SchemeEntry {
     /// Name in the registry.
     pub scheme: String,
-    /// Name in the results; the scheme's name if not given.
+    /// Name in the results; by default the name of the scheme.
     pub label: String,
     /// Parameters that differ from their defaults.
     pub set: BTreeMap<String, String>,
@@ -110,7 +107,7 @@ impl SchemeEntry {
     ///
     /// # Errors
     ///
-    /// If there is no such scheme, or it does not take a parameter.
+    /// If the scheme or a parameter is unknown, or a value is invalid.
     pub fn config(&self, registry: &Registry) -> Result<Arc<dyn SchemeConfig>, SchemeError> {
         let parameters: Vec<_> = self.set.iter().map(|(k, v)| (k.as_str(), v.as_str())).collect();
         registry.make(&self.scheme, &parameters)
@@ -161,16 +158,14 @@ impl JsonSchema for SchemeEntry {
     }
 }
 
-/// A parameter's value: whatever scalar YAML reads, as text; the scheme parses it with its unit.
+/// The value of a parameter: any YAML scalar, as text. The scheme parses it with its unit.
 #[derive(Clone, Debug)]
 pub struct Scalar(String);
 
 impl Scalar {
-    /// As it was written.
     pub fn text(&self) -> &str {
         &self.0
     }
-    /// Another value.
     pub(crate) fn replace(&mut self, text: String) {
         self.0 = text;
     }

@@ -1,4 +1,4 @@
-//! The JSON Schema of experiment files, for editors and for the reference of keys.
+//! The JSON Schema of experiment files, for editors and for `docs/keys.md`.
 
 use crate::catalogue::Catalogue;
 use crate::file::ExperimentSpec;
@@ -7,7 +7,7 @@ use serde_json::{Value, json};
 use weir_host::scheme::SchemeConfig;
 
 impl Catalogue {
-    /// Returns the JSON Schema (draft 2020-12) of the experiment files that can name what is in the catalogue.
+    /// Returns the JSON Schema (draft 2020-12) of experiment files with the schemes, workloads and topologies of the catalogue.
     pub fn schema(&self) -> Value {
         let mut generator = SchemaGenerator::default();
         let root = generator.root_schema_for::<ExperimentSpec>();
@@ -32,7 +32,7 @@ impl Catalogue {
     }
 }
 
-/// Returns the long form of a scheme in an experiment file: with a label, and values of its parameters.
+/// Returns the schema of a scheme's long form, with a label and parameters.
 fn entry(scheme: &dyn SchemeConfig) -> Value {
     let mut set = json!({});
     for parameter in scheme.parameters() {
@@ -50,7 +50,7 @@ fn entry(scheme: &dyn SchemeConfig) -> Value {
         "type": "object",
         "properties": {
             "scheme": {"const": scheme.name()},
-            "label": {"type": "string", "description": "Name in the results; absent: the scheme's."},
+            "label": {"type": "string", "description": "Name in the results; absent: the name of the scheme."},
             "set": {"type": "object", "properties": set, "additionalProperties": false},
         },
         "required": ["scheme"],

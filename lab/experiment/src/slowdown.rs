@@ -1,29 +1,30 @@
-//! The time at which a flow slows down for another one: one definition for virtual time and Mininet (docs/summary.md).
+//! The metric `first_slowdown_us`: the time at which the first flow yields to a flow that joins later (docs/summary.md).
 
 use weir_units::{Bandwidth, Time};
 
-/// "Slows down" means: falls below this share of its least rate in the window before the join.
+/// A flow slows down when its rate falls below this share of its minimum rate in the window before the join.
 const SLOWDOWN_RATIO: f64 = 0.9;
-/// That window, in base RTTs: HPCC moves its reference once per RTT, so four hold its ripple.
+/// Length of the window before the join, in base RTTs. HPCC updates its reference window once per RTT, so four RTTs cover its
+/// oscillation.
 const WINDOW_RTTS: u64 = 4;
 
-/// Finds the time at which the first flow slows down for one that joined later.
+/// Finds the time at which the first flow slows down after another flow has joined.
 #[derive(Clone, Copy, Debug)]
 pub struct FirstSlowdown {
     join: Time,
     window: Time,
-    /// The least rate in the window before the join.
+    /// Minimum rate in the window before the join.
     floor: Option<Bandwidth>,
     at: Option<Time>,
 }
 
 impl FirstSlowdown {
-    /// Prepares for a flow that joins at `join`.
+    /// `join` is the time at which the other flow joins.
     pub fn new(join: Time, base_rtt: Time) -> FirstSlowdown {
         FirstSlowdown { join, window: base_rtt * WINDOW_RTTS, floor: None, at: None }
     }
 
-    /// Takes the first flow's rate at a time, in order of time.
+    /// Adds a sample of the first flow's rate. Samples must be in order of time.
     pub fn observe(&mut self, now: Time, rate: Bandwidth) {
         if now <= self.join {
             if now + self.window >= self.join {
@@ -36,7 +37,7 @@ impl FirstSlowdown {
         }
     }
 
-    /// Returns the time, if the flow has slowed down.
+    /// Returns the time of the slowdown; `None` if the flow has not slowed down so far.
     pub fn at(&self) -> Option<Time> {
         self.at
     }

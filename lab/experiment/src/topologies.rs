@@ -1,5 +1,7 @@
 //! Kinds of topologies that users add.
 
+#![warn(missing_docs)]
+
 use crate::workload::{InvalidKey, of_kind};
 use crate::yaml;
 use schemars::{JsonSchema, Schema, SchemaGenerator};
@@ -10,25 +12,25 @@ use std::fmt;
 use weir_controller::topology::{Custom, TopologySpec};
 use weir_host::suggest::did_you_mean;
 
-/// A shape of fabrics. Its fields are the keys of `topology` in an experiment file.
+/// A parameterised topology. The fields of the type are the keys of `topology` in an experiment file.
 pub trait TopologyKind: DeserializeOwned + JsonSchema + 'static {
     /// The value of `kind` in an experiment file.
     const KIND: &'static str;
-    /// The topology in one line.
+    /// Description in one line, for `--help` and the schema.
     const ABOUT: &'static str;
 
-    /// Returns every host, switch and link.
+    /// Returns the hosts, switches and links.
     ///
     /// # Errors
     ///
-    /// If the keys describe no fabric. The error names the key.
+    /// If a key has an invalid value.
     fn build(&self) -> Result<Custom, InvalidKey>;
 }
 
-/// Reads the keys of a kind and returns the fabric; an error has the path of the key, empty for the whole.
+/// Reads the keys of a kind and returns the fabric. An error has the path of the key, empty for the whole topology.
 type ReadFn = fn(Value) -> Result<Custom, (String, String)>;
 
-/// A kind that is registered.
+/// A registered kind of topologies.
 #[derive(Clone, Copy)]
 struct Registered {
     about: &'static str,
@@ -36,7 +38,7 @@ struct Registered {
     schema: fn(&mut SchemaGenerator) -> Schema,
 }
 
-/// Kinds of topologies, beside those that come with Weir.
+/// Kinds of topologies in addition to the built-in ones.
 #[derive(Clone, Default)]
 pub struct Topologies {
     kinds: BTreeMap<&'static str, Registered>,
@@ -47,7 +49,7 @@ impl Topologies {
     ///
     /// # Panics
     ///
-    /// If there is a kind of that name already, be it one of Weir's.
+    /// If a kind of this name exists already, including the built-in ones.
     #[must_use]
     #[track_caller]
     pub fn with<T: TopologyKind>(mut self) -> Topologies {
@@ -76,13 +78,12 @@ impl Topologies {
         self.kinds.iter().map(|(kind, it)| of_kind(kind, it.about, (it.schema)(generator))).collect()
     }
 
-    /// Puts the list of hosts, switches and links in place of a topology of one of these kinds, and returns whether it
-    /// was one.
+    /// Replaces a topology of one of these kinds by its list of hosts, switches and links, and returns true; leaves
+    /// topologies of built-in kinds unchanged and returns false.
     ///
     /// # Errors
     ///
-    /// If its kind is neither one of these nor one of Weir's, or its keys are wrong: the path of the key, empty for the
-    /// whole, and why.
+    /// If the kind is unknown or the keys are invalid: the path of the key, empty for the whole topology, and the reason.
     pub fn expand(&self, topology: &mut Value) -> Result<bool, (String, String)> {
         let Some(kind) = topology.get("kind").and_then(Value::as_str) else { return Ok(false) };
         let Some(entry) = self.kinds.get(kind) else {
@@ -93,7 +94,7 @@ impl Topologies {
                 TopologySpec::KINDS.into_iter().chain(self.kinds.keys().copied()).collect();
             let meant = did_you_mean(kind, names.iter().copied());
             let reason =
-                format!("there is no kind \"{kind}\" of topologies, only {}{meant}", names.join(", "));
+                format!("unknown topology kind \"{kind}\"; expected one of {}{meant}", names.join(", "));
             return Err(("kind".to_owned(), reason));
         };
         let mut keys = topology.clone();
@@ -131,7 +132,7 @@ mod tests {
         const ABOUT: &'static str = "a kind";
 
         fn build(&self) -> Result<Custom, InvalidKey> {
-            Err(InvalidKey::new("arity", format!("cannot be {N}")))
+            Err(InvalidKey::new("arity", format!("invalid value {N}")))
         }
     }
 
@@ -141,7 +142,7 @@ mod tests {
         let catalogue = Catalogue { topologies, ..Catalogue::builtin() };
         let text = "topology: {kind: ring, arity: 3}\nschemes: [hpcc]\nduration: 1ms\n";
         let error = Experiment::parse_with(&catalogue, text, "x.yaml", "x", &[], None).err().unwrap();
-        assert_eq!(error.to_string(), "x.yaml:1:31: topology.arity: cannot be 0");
+        assert_eq!(error.to_string(), "x.yaml:1:31: topology.arity: invalid value 0");
     }
 
     #[test]

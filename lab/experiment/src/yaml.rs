@@ -1,4 +1,4 @@
-//! YAML with errors that point at a key.
+//! Reads YAML with serde, and reports errors with line, column and key path.
 
 use saphyr_parser::{Event, Marker, Parser};
 use serde::de::DeserializeOwned;
@@ -7,11 +7,11 @@ use std::collections::HashMap;
 use std::fmt;
 use weir_host::suggest::{closest_match, did_you_mean};
 
-/// Lists and maps of experiment files are nested a few levels deep. A text that is nested much deeper would take the
-/// deserialiser minutes.
+/// Maximum nesting of lists and maps. Experiment files need a few levels; serde_yaml takes minutes for texts that are nested
+/// thousands of levels deep.
 const MAX_NESTING: usize = 64;
 
-/// A place in a text. Displays as `line:column`, both from 1.
+/// A position in a text. Displays as `line:column`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Position {
     /// Line, from 1.
@@ -32,23 +32,22 @@ impl From<Marker> for Position {
     }
 }
 
-/// The part of a key that is wrong.
+/// The part of an entry to which an error refers.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum KeySegment {
-    /// The key itself: there is none of that name.
+    /// The key itself, which is unknown.
     Key,
-    /// Its value.
+    /// The value of the key.
     Value,
 }
 
-/// A problem of a key. Displays as `3:7: workload.size: size "256" has no unit`.
+/// An error about a key. Displays as `3:7: workload.size: size "256" has no unit`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct KeyError {
-    /// Line and column, if the text has the key.
+    /// `None` if the value is from the command line.
     pub position: Option<Position>,
-    /// Path of the key; empty for the whole text.
+    /// Key path; empty for the whole text.
     pub place: String,
-    /// Problem and remedy.
     pub reason: String,
 }
 
@@ -59,7 +58,7 @@ impl fmt::Display for KeyError {
     }
 }
 
-/// Returns a path as it stands before a message.
+/// Returns `path: `, or an empty text for the root.
 pub(crate) fn path_prefix(place: &str) -> String {
     if place.is_empty() { String::new() } else { format!("{place}: ") }
 }
@@ -68,16 +67,16 @@ pub(crate) fn path_prefix(place: &str) -> String {
 ///
 /// # Errors
 ///
-/// If it is not YAML, is nested too deep, or a key is not as `T` demands.
+/// If the text is not YAML, is nested too deeply, or does not match `T`.
 pub fn read<T: DeserializeOwned>(text: &str) -> Result<T, KeyError> {
     read_at(text, &Positions::of(text)?)
 }
 
-/// Reads a text with keys at these positions.
+/// Reads a text whose `positions` are already known.
 ///
 /// # Errors
 ///
-/// If a key is not as `T` demands.
+/// If the text does not match `T`.
 pub(crate) fn read_at<T: DeserializeOwned>(text: &str, positions: &Positions) -> Result<T, KeyError> {
     let value = serde_yaml::Deserializer::from_str(text);
     serde_path_to_error::deserialize(value).map_err(|error| {
@@ -87,27 +86,28 @@ pub(crate) fn read_at<T: DeserializeOwned>(text: &str, positions: &Positions) ->
     })
 }
 
-/// Reads a value that came from a text with keys at these positions.
+/// Converts a YAML value. `positions` are those of the text from which the value was read.
 ///
 /// # Errors
 ///
-/// If a key is not as `T` demands.
+/// If the value does not match `T`.
 pub fn read_value<T: DeserializeOwned>(value: Value, positions: &Positions) -> Result<T, KeyError> {
     serde_path_to_error::deserialize(value).map_err(|error| to_key_error(error, positions))
 }
 
-/// Reads the keys of a kind. An error has the path of the key, empty for the whole, and what is wrong with it.
+/// Reads the keys of a workload or topology. An error has the path of the key, empty for the whole map, and the reason.
 pub(crate) fn read_keys<T: DeserializeOwned>(keys: Value) -> Result<T, (String, String)> {
     read_value(keys, &Positions(HashMap::new())).map_err(|error| (error.place, error.reason))
 }
 
-/// Returns the path of the key and what is wrong with it. For a key that does not exist the path is that of the key,
-/// and the message suggests the nearest that does.
+/// Converts an error of serde. For an unknown key, the path is that of the unknown key itself (serde reports its parent), and
+/// the message suggests the nearest known key.
 fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions: &Positions) -> KeyError {
     let path = error.path().to_string();
     let mut place = if path == "." { String::new() } else { path };
     let message = error.into_inner().to_string();
-    // The deserialiser writes the path, too, and a position, which in a map of several kinds is that of the map.
+    // Remove path and position from the message. The position of serde_yaml is not exact: in an internally tagged enum it is that
+    // of the enclosing map.
     let reason = message.rfind(" at line ").map_or(&*message, |end| &message[..end]);
     let reason = reason
         .split_once(": ")
@@ -139,7 +139,7 @@ fn to_key_error(error: serde_path_to_error::Error<serde_yaml::Error>, positions:
         .error(positions.quoted(&place, reason).unwrap_or(place), format!("{}{meant}", without_types(reason)))
 }
 
-/// Returns a message of serde in the words of YAML, without Rust's names of types.
+/// Replaces names of Rust types in a message of serde by terms of YAML.
 fn without_types(reason: &str) -> String {
     let reason = reason.replacen("invalid type: sequence", "invalid type: list", 1);
     let Some((before, word)) = reason.rsplit_once("expected ") else { return reason };
@@ -147,7 +147,7 @@ fn without_types(reason: &str) -> String {
         "u8" | "u16" | "u32" | "u64" | "usize" | "i32" | "i64" => "a whole number",
         "f64" => "a number",
         "a sequence" => "a list",
-        "variant identifier" | "a Value::Tagged enum" => "one of its words",
+        "variant identifier" | "a Value::Tagged enum" => "one of the allowed values",
         _ if word.starts_with("a nonzero ") => "a whole number above 0",
         _ if word.starts_with("struct ") || word.starts_with("internally tagged enum ") => "a map of keys",
         word => word,
@@ -160,11 +160,11 @@ pub struct Positions(HashMap<String, KeyEntry>);
 
 /// A key or a list entry of a text.
 struct KeyEntry {
-    /// Its position; `None` if the command line gave the value.
+    /// Position of the value, or of the key if the value is a list or map; `None` if the value is from the command line.
     position: Option<Position>,
-    /// The position of the key itself, if it is one.
+    /// Position of the key; `None` for list entries.
     key: Option<Position>,
-    /// The value, if it is a scalar.
+    /// The value; `None` for lists and maps.
     scalar: Option<String>,
 }
 
@@ -177,7 +177,7 @@ impl KeyEntry {
 /// A map or list that is being read.
 struct Open {
     path: String,
-    /// The key whose value comes next; in a list the position of the next entry.
+    /// What the next event in this map or list is.
     next: Next,
 }
 
@@ -188,11 +188,11 @@ enum Next {
 }
 
 impl Positions {
-    /// Finds all keys.
+    /// Finds the positions of all keys and list entries.
     ///
     /// # Errors
     ///
-    /// If the text is not YAML, is nested too deep to be an experiment, or has a key twice.
+    /// If the text is not YAML, is nested too deeply, or has a duplicate key.
     pub fn of(text: &str) -> Result<Positions, KeyError> {
         let refuse = |at, reason| KeyError { position: Some(at), place: String::new(), reason };
         let mut positions = HashMap::new();
@@ -208,7 +208,7 @@ impl Positions {
                         let found = KeyEntry { key: Some(at), ..KeyEntry::at(at) };
                         if let Some(KeyEntry { key: Some(first), .. }) = positions.insert(key.clone(), found)
                         {
-                            let reason = format!("is written a second time, first in line {}", first.line);
+                            let reason = format!("duplicate key; first defined in line {}", first.line);
                             return Err(KeyError { position: Some(at), place: key, reason });
                         }
                         *next = Next::Value(key);
@@ -225,7 +225,7 @@ impl Positions {
                     if open.len() == MAX_NESTING {
                         return Err(refuse(
                             at,
-                            format!("lists and maps are nested more than {MAX_NESTING} deep"),
+                            format!("lists and maps are nested more than {MAX_NESTING} levels deep"),
                         ));
                     }
                     let path = value(&mut open);
@@ -240,7 +240,7 @@ impl Positions {
         Ok(Positions(positions))
     }
 
-    /// Takes note that the command line gave the value at `path`: an error about it has no place in the text.
+    /// Marks the value at `path` as given on the command line, so that errors about it have no position.
     pub fn mark_overridden(&mut self, path: &str) {
         let below = |key: &str| key.strip_prefix(path).is_some_and(|rest| rest.starts_with(['.', '[']));
         self.0.retain(|key, _| !below(key));
@@ -252,13 +252,13 @@ impl Positions {
         KeyError { position: self.get(&place), place, reason }
     }
 
-    /// Returns the position of the key at the end of `path` or of its value; that of the value if there is no key.
+    /// Returns the position of the key or of the value at `path`; for list entries always that of the value.
     pub(crate) fn part(&self, path: &str, part: KeySegment) -> Option<Position> {
         let key = self.0.get(path).and_then(|found| found.key).filter(|_| part == KeySegment::Key);
         key.or_else(|| self.get(path))
     }
 
-    /// Returns the key of the map at `place` that is most like `missing`, if one is.
+    /// Returns the key of the map at `place` that is probably a misspelling of `missing`.
     fn misspelt(&self, place: &str, missing: &str) -> Option<String> {
         let keys = self.0.keys().filter_map(|path| match place {
             "" => Some(path.as_str()),
@@ -268,8 +268,8 @@ impl Positions {
         closest_match(missing, keys).map(str::to_owned)
     }
 
-    /// Returns the path of the only scalar below `place` that an error quotes. Of maps that have a `kind`, the deserialiser
-    /// reports no path below the map.
+    /// Returns the path of the scalar below `place` that the message `reason` quotes, if there is exactly one. In maps with a
+    /// `kind`, serde reports no path below the map.
     fn quoted(&self, place: &str, reason: &str) -> Option<String> {
         let words: Vec<&str> = reason.split('"').skip(1).step_by(2).collect();
         let is_below = |path: &str| {
@@ -281,8 +281,8 @@ impl Positions {
         Some(paths.next()?.clone()).filter(|_| paths.next().is_none())
     }
 
-    /// Returns the position of the value at `path`, or of the key if the value is a list or a map. A path that is not
-    /// in the text has the position of the innermost list or map that would hold it.
+    /// Returns the position of the value at `path`, or of the key if the value is a list or map. For a path that is not in the
+    /// text, returns the position of the innermost enclosing list or map.
     pub fn get(&self, path: &str) -> Option<Position> {
         let mut path = path;
         loop {
@@ -294,8 +294,8 @@ impl Positions {
     }
 }
 
-/// Returns a message about a file as `file:line:column: message`, the form that editors follow. A message has its place
-/// at its beginning: `3:7: not JSON`, or the path of a key or list entry that is in `text`.
+/// Returns a message as `file:line:column: message`, a format that editors recognise. The message begins with its position
+/// (`3:7: not JSON`) or with the path of a key or list entry in `text`.
 pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
     let place = message.split_once(": ").map_or("", |(place, _)| place);
     if place.split(':').count() == 2 && place.bytes().all(|byte| byte.is_ascii_digit() || byte == b':') {
@@ -308,12 +308,12 @@ pub fn with_file_position(file: &str, text: &str, message: &str) -> String {
     }
 }
 
-/// Returns the path of the value that begins, and moves on to what follows it.
+/// Returns the path of the value that starts now, and advances to the next key or entry.
 fn value(open: &mut [Open]) -> String {
     let Some(Open { path, next }) = open.last_mut() else { return String::new() };
     match std::mem::replace(next, Next::Key) {
         Next::Value(path) => path,
-        // A list or a map as key: no path leads there.
+        // The key is a list or map. Such keys have no path; a placeholder keeps the parser in step.
         Next::Key => {
             *next = Next::Value(format!("{path}?"));
             format!("{path}?")
@@ -325,7 +325,7 @@ fn value(open: &mut [Open]) -> String {
     }
 }
 
-/// Returns the path of a key or of a path below `place`; either may be empty.
+/// Joins two key paths with a dot; either may be empty.
 pub fn join_path(place: &str, key: &str) -> String {
     match (place, key) {
         ("", path) | (path, "") => path.to_owned(),
@@ -422,7 +422,7 @@ workloads:
         let spec = |text: &str| read::<weir_controller::topology::Star>(text).unwrap_err().to_string();
         assert_eq!(spec("[3]"), "1:1: invalid type: list, expected a map of keys");
         let twice = "rate: 1Gbps\nhosts: 2\nrate: 2Gbps\n";
-        assert_eq!(spec(twice), "3:1: rate: is written a second time, first in line 1");
+        assert_eq!(spec(twice), "3:1: rate: duplicate key; first defined in line 1");
         let same_name = "- {rate: 1}\n- {rate: 2, in: {rate: 3}}\n";
         assert!(Positions::of(same_name).is_ok());
     }
@@ -435,7 +435,7 @@ workloads:
             spec("{kind: star, hosts: 2, rate: 100Gbsp}")
                 .starts_with("1:30: rate: rate \"100Gbsp\" has an unknown")
         );
-        // Which of two equal values is meant, nobody knows.
+        // Two values are equal, so the error is reported at the map.
         assert!(
             spec("{kind: dumbbell, switches: 2, senders: 2, receivers: 1, rate: 1x, fabric_rate: 1x}")
                 .starts_with("1:1: ")

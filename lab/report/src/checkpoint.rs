@@ -1,4 +1,4 @@
-//! Keeps what a run has come to while it goes, so that a run that is killed leaves its results until then.
+//! Writes checkpoints of a running experiment to `x.partial`, so that a killed run loses only the time since the last one.
 
 use super::{DirError, RunDescription, RunDir, dir::OpenRun};
 use std::collections::BTreeMap;
@@ -9,14 +9,14 @@ use std::{io, mem};
 use weir_experiment::results::{Results, RunHeader, SchemeSnapshot};
 use weir_experiment::{Experiment, LinkChange, Observer, Progress};
 
-/// The first time; what is over before has nothing to lose.
+/// Time of the first checkpoint; shorter runs write none.
 const FIRST_CHECKPOINT: Duration = Duration::from_secs(1);
-/// Not more often than this.
+/// Minimum interval between checkpoints of a scheme.
 const MIN_CHECKPOINT_INTERVAL: Duration = Duration::from_secs(5);
-/// At most 1/25 of the time may be spent on it.
+/// After a checkpoint that took t, the next is due after max(`MIN_CHECKPOINT_INTERVAL`, 25 t), so the overhead is below 4 %.
 const MAX_OVERHEAD_DIVISOR: u32 = 25;
 
-/// A run directory that is brought up to date now and then.
+/// A run directory with periodic checkpoints.
 pub struct CheckpointWriter<'a> {
     open: OpenRun,
     run: &'a RunDescription,
@@ -24,7 +24,7 @@ pub struct CheckpointWriter<'a> {
     began: Instant,
     parts: BTreeMap<usize, SchemeSnapshot>,
     due: Instant,
-    /// By scheme, as several may run at once.
+    /// Time of the next checkpoint by scheme; several schemes may run concurrently.
     asked: BTreeMap<usize, Instant>,
     pause: Duration,
 }
@@ -34,7 +34,7 @@ impl<'a> CheckpointWriter<'a> {
     ///
     /// # Errors
     ///
-    /// As [`RunDir::open`] and [`OpenRun::checkpoint`].
+    /// Those of [`RunDir::open`] and [`OpenRun::keep`].
     pub fn new(
         place: RunDir,
         run: &'a RunDescription,
@@ -58,23 +58,23 @@ impl<'a> CheckpointWriter<'a> {
         Ok(keeper)
     }
 
-    /// Returns the directory that holds what was kept until now.
+    /// Returns the partial directory.
     pub fn partial(&self) -> &Path {
         self.open.partial()
     }
 
-    /// Returns whether it is time to look at scheme number `index` again.
+    /// Returns whether a checkpoint of scheme `index` is due.
     pub fn is_due(&self, index: usize) -> bool {
         let now = Instant::now();
         now >= self.due && self.asked.get(&index).is_none_or(|asked| now >= *asked + self.pause)
     }
 
-    /// Takes what a scheme has come to.
+    /// Writes a checkpoint with the results so far of a scheme.
     pub fn checkpoint(&mut self, part: SchemeSnapshot) {
         let now = Instant::now();
         self.asked.insert(part.index, now);
         self.parts.insert(part.index, part);
-        // What cannot be written now cannot be at the end, where it is said.
+        // An error here would also occur at the end of the run, where it is reported.
         let _ = self.write();
         self.pause = MIN_CHECKPOINT_INTERVAL.max(now.elapsed() * MAX_OVERHEAD_DIVISOR);
     }
@@ -85,11 +85,11 @@ impl<'a> CheckpointWriter<'a> {
         self.open.keep(|dir| super::write(dir, self.run, &results))
     }
 
-    /// Replaces the preliminary results by the final ones and the files of `more`.
+    /// Replaces the checkpoint by the final results and the files of `more`.
     ///
     /// # Errors
     ///
-    /// As [`OpenRun::finish`].
+    /// Those of [`OpenRun::finish`].
     pub fn finish(
         mut self,
         results: &Results,
@@ -103,27 +103,26 @@ impl<'a> CheckpointWriter<'a> {
         })
     }
 
-    /// Leaves the incomplete `results` in the partial directory, and returns its path.
+    /// Writes the incomplete `results` to the partial directory, keeps it, and returns its path.
     ///
     /// # Errors
     ///
-    /// As [`OpenRun::checkpoint`].
+    /// Those of [`OpenRun::keep`].
     pub fn leave(mut self, results: &Results) -> Result<PathBuf, DirError> {
         self.open.keep(|dir| super::write(dir, self.run, results))?;
         Ok(self.open.leave())
     }
 
-    /// There are no results: nothing stays.
+    /// Removes the partial directory, for runs without results.
     pub fn discard(self) {
         self.open.discard();
     }
 }
 
-/// Passes progress on to another observer, and gives the results so far to a keeper.
+/// Forwards progress to another observer, and results so far to a [`CheckpointWriter`].
 pub struct CheckpointingObserver<'a, O> {
-    /// Gets the progress, and may interrupt the run; it may ask for results too.
+    /// The other observer. It may interrupt the run and request snapshots of its own.
     pub watch: O,
-    /// Keeps the results.
     pub keeper: CheckpointWriter<'a>,
 }
 

@@ -1,10 +1,10 @@
-//! Describes an experiment in the report's heading.
+//! The description of an experiment in the heading of the report.
 
 use super::{PaperValue, RunDescription, SectionBuilder, TableSelection};
 use weir_experiment::Experiment;
 use weir_experiment::file::CsvFile;
 
-/// Returns what the report says about an experiment besides its results.
+/// Returns the parts of the report that do not depend on the results.
 pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescription {
     let spec = &experiment.spec;
     let asked = |file: CsvFile| spec.observe.csv.contains(&file);
@@ -56,7 +56,7 @@ pub fn describe(experiment: &Experiment, charts: &[SectionBuilder]) -> RunDescri
     }
 }
 
-/// `2 flows`, and by which rules there are more.
+/// Describes the traffic: `2 flows`, and the titles of workloads.
 pub fn traffic(experiment: &Experiment) -> String {
     let listed = match experiment.flows.len() {
         0 if experiment.has_dynamic_flows() => None,
@@ -66,7 +66,7 @@ pub fn traffic(experiment: &Experiment) -> String {
     listed.into_iter().chain(experiment.workload_titles().map(str::to_owned)).collect::<Vec<_>>().join("; ")
 }
 
-/// `6 spanning trees, as ECMP is not symmetric here`; `None` unless they took the place of ECMP.
+/// Describes the routes: `6 spanning trees, as ECMP is not symmetric here`; `None` unless trees replace ECMP.
 pub fn routes(experiment: &Experiment) -> Option<String> {
     let trees = match experiment.trees_instead_of_ecmp()? {
         1 => "1 spanning tree".to_owned(),
@@ -75,12 +75,12 @@ pub fn routes(experiment: &Experiment) -> Option<String> {
     Some(format!("{trees}, as ECMP is not symmetric here"))
 }
 
-/// `100Gbps runs at 10Mbps, 10000 times slower`, or nothing.
+/// Describes a scale model: `100Gbps runs at 10Mbps, 10000 times slower`; empty otherwise.
 fn scale(experiment: &Experiment) -> String {
     if experiment.scale.is_none() { String::new() } else { experiment.scale.to_string() }
 }
 
-/// `3 switches, 3 hosts, links of 100Gbps and 1.5us`.
+/// Describes the topology: `3 switches, 3 hosts, links of 100Gbps and 1.5us`.
 fn topology(experiment: &Experiment) -> String {
     let topology = &experiment.topology;
     let rate = range(topology.links.iter().map(|link| link.rate));
@@ -89,7 +89,7 @@ fn topology(experiment: &Experiment) -> String {
     format!("{switches} switches, {hosts} hosts, links of {rate} and {delay}")
 }
 
-/// Returns the value that all have, or the least and the most.
+/// Formats the common value, or minimum and maximum if the values differ.
 fn range<T: Copy + Ord + std::fmt::Display>(values: impl Iterator<Item = T> + Clone) -> String {
     match (values.clone().min(), values.max()) {
         (Some(min), Some(max)) if min == max => min.to_string(),

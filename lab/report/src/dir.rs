@@ -1,4 +1,5 @@
-//! The run directory `x`: complete or not there. While the run goes, `x.partial` holds what it has come to.
+//! Run directories. `x` either does not exist or is complete; results of a run in progress, or of one that was killed, are in
+//! `x.partial`.
 
 use super::lock::{DirLock, Holder, LOCK, LockError};
 use super::manifest;
@@ -9,53 +10,31 @@ use std::path::{Path, PathBuf};
 use std::{fs, io};
 use weir_experiment::backend::Error;
 
-/// A reason why there is no run directory.
+/// The reason why a run directory cannot be used or written.
 #[derive(Debug, thiserror::Error)]
 pub enum DirError {
-    /// The directory has something in it that is not a run's, or a sweep's.
-    #[error("--out {}: the directory holds {entry:?}, which no {what} wrote; name an empty or a new directory", .dir.display())]
+    /// The directory contains a file that is not a result of a run or sweep.
+    #[error("--out {}: contains {entry:?}, which is not a result of a {what}; choose an empty or new directory", .dir.display())]
     ForeignFile {
-        /// As asked for.
         dir: PathBuf,
-        /// An entry of the directory.
+        /// Name of the file.
         entry: String,
         /// Kind of directory: `run` or `sweep`.
         what: &'static str,
     },
-    /// Another process writes there.
-    #[error("--out {}: {holder} writes there; wait until it ends, or name another directory", .dir.display())]
-    InUse {
-        /// As asked for.
-        dir: PathBuf,
-        /// The process that holds the lock.
-        holder: Holder,
-    },
-    /// There is a file of that name.
-    #[error("--out {}: this is not a directory", .dir.display())]
-    NotADirectory {
-        /// As asked for.
-        dir: PathBuf,
-    },
-    /// It would be made where a link leads that leads nowhere.
-    #[error("--out {}: this is a symbolic link to a directory that does not exist; make that, or name another", .dir.display())]
-    Dangling {
-        /// As asked for.
-        dir: PathBuf,
-    },
-    /// Somebody else has made the partial directory, and could put links or other files into it while the run goes.
-    #[error("{}: this belongs to another user or is a symbolic link; remove it, or name another --out", .partial.display())]
-    Strange {
-        /// The partial directory.
-        partial: PathBuf,
-    },
-    /// The file system said no.
+    #[error("--out {}: in use by {holder}; wait for it or choose another directory", .dir.display())]
+    InUse { dir: PathBuf, holder: Holder },
+    #[error("--out {}: not a directory", .dir.display())]
+    NotADirectory { dir: PathBuf },
+    /// The directory is a symbolic link whose target does not exist.
+    #[error("--out {}: symbolic link to a directory that does not exist; create it or choose another directory", .dir.display())]
+    Dangling { dir: PathBuf },
+    /// The partial directory belongs to another user, who could place links or files in it during the run.
+    #[error("{}: belongs to another user or is a symbolic link; remove it or choose another --out", .partial.display())]
+    Strange { partial: PathBuf },
+    /// A file system operation failed.
     #[error("{}: {source}", .path.display())]
-    Io {
-        /// The path.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
+    Io { path: PathBuf, source: io::Error },
 }
 
 impl From<DirError> for Error {
@@ -74,12 +53,12 @@ impl From<DirError> for Error {
 /// Default directory of runs.
 pub const RUNS: &str = "runs";
 
-/// Suffix of the directory of a run that has not ended. One that stays was killed.
+/// Suffix of the directory of an unfinished run. If no process holds its lock, the run was killed or interrupted.
 pub const PARTIAL_SUFFIX: &str = ".partial";
-/// Directory of drafts in a partial directory.
+/// Staging directory inside `x.partial`: files are written and synced here, then renamed.
 const STAGING_DIR: &str = ".next";
 
-/// A place for the results of a run, named before it.
+/// The directory for the results of a run, chosen before the run.
 #[derive(Debug)]
 pub struct RunDir {
     target: Target,
@@ -87,14 +66,14 @@ pub struct RunDir {
 
 #[derive(Debug)]
 enum Target {
-    /// `--out DIR`: an earlier run there is replaced.
+    /// `--out DIR`: replaces an earlier run in this directory.
     Exactly(PathBuf),
-    /// `runs/<stem>`, or with `-2`, `-3`... behind it: nothing is replaced.
+    /// `runs/<stem>`, or the first free name of `<stem>-2`, `<stem>-3`...: replaces nothing.
     FirstFree { parent: PathBuf, stem: String },
 }
 
 impl RunDir {
-    /// `runs/<name>-<seed>` under the current directory, or the next free name.
+    /// Selects `runs/<name>-<seed>` in the current directory, or the next free name.
     pub fn numbered(name: &str, seed: u64) -> RunDir {
         RunDir::numbered_in(Path::new(RUNS), name, seed)
     }
@@ -104,16 +83,15 @@ impl RunDir {
         RunDir { target: Target::FirstFree { parent: parent.to_owned(), stem } }
     }
 
-    /// Selects exactly `dir`, or the directory to which it is a link, which must be new, empty or the directory of an
-    /// earlier run.
+    /// Selects `dir`, or the target if it is a symbolic link. The directory must not exist, be empty, or hold an earlier run.
     ///
     /// # Errors
     ///
-    /// `dir` or its partial directory holds other files, is no directory, or cannot be read, or the partial directory is
-    /// somebody else's.
+    /// If `dir` or its partial directory contains other files, is not a directory or cannot be read, or the partial directory
+    /// belongs to another user.
     pub fn at(dir: &Path) -> Result<RunDir, DirError> {
         check(dir, false)?;
-        // The run takes the place of the directory, not that of a link to it.
+        // The run replaces the directory, not a link to it.
         let dir = if dir.is_symlink() { dir.canonicalize().map_err(at(dir))? } else { dir.to_owned() };
         let partial = partial_of(&dir);
         if !is_trusted(&partial).map_err(at(&partial))? {
@@ -123,17 +101,17 @@ impl RunDir {
         Ok(RunDir { target: Target::Exactly(dir) })
     }
 
-    /// Claims the name: creates `<dir>.partial`, and locks it until the run has ended.
+    /// Claims the name by creating `<dir>.partial`, and locks it until the run has ended.
     ///
     /// # Errors
     ///
-    /// Another process has the lock, or the directory cannot be created or emptied.
+    /// If another process has the lock, or the directory cannot be created or emptied.
     pub fn open(self) -> Result<OpenRun, DirError> {
         match self.target {
             Target::Exactly(dir) => {
                 let partial = partial_of(&dir);
                 let lock = lock(&partial, &dir)?;
-                // What is there is of a run that was killed; this one repeats it.
+                // The lock was free, so the contents are of a killed run, which this run repeats.
                 clear(&partial).map_err(at(&partial))?;
                 Ok(OpenRun { dir, partial, kept: false, lock: Some(lock) })
             }
@@ -142,7 +120,7 @@ impl RunDir {
     }
 }
 
-/// Returns whether nobody but this user, and the owner of the directory around it, has made a directory.
+/// Returns whether a directory belongs to this user or to the owner of its parent directory.
 fn is_trusted(dir: &Path) -> io::Result<bool> {
     let there = match fs::symlink_metadata(dir) {
         Err(error) if error.kind() == io::ErrorKind::NotFound => return Ok(true),
@@ -152,11 +130,11 @@ fn is_trusted(dir: &Path) -> io::Result<bool> {
     Ok(!there.is_symlink() && owners.contains(&there.uid()))
 }
 
-/// Locks `within`; an error names `dir`.
+/// Locks `within`. Errors are about `dir`.
 ///
 /// # Errors
 ///
-/// Another process has the lock, the lock's file cannot be written, or `within` is a link to nothing.
+/// If another process has the lock, the lock file cannot be written, or `within` is a dangling symbolic link.
 pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
     if is_dangling(within) {
         return Err(DirError::Dangling { dir: within.to_owned() });
@@ -167,7 +145,7 @@ pub fn lock(within: &Path, dir: &Path) -> Result<DirLock, DirError> {
     })
 }
 
-/// Removes what is in a directory but for its lock.
+/// Removes the contents of a directory except its lock.
 fn clear(dir: &Path) -> io::Result<()> {
     for entry in fs::read_dir(dir)? {
         let entry = entry?;
@@ -188,20 +166,20 @@ fn at(path: &Path) -> impl Fn(io::Error) -> DirError + use<> {
     move |source| DirError::Io { path: path.clone(), source }
 }
 
-/// Returns what `dir` is called while it is not complete.
+/// Returns the path of the partial directory of `dir`.
 fn partial_of(dir: &Path) -> PathBuf {
     let mut name = dir.file_name().unwrap_or_default().to_owned();
     name.push(PARTIAL_SUFFIX);
     dir.with_file_name(name)
 }
 
-/// Takes the first of `stem`, `stem-2`, `stem-3`... that no run has, complete or in progress.
+/// Claims the first of `stem`, `stem-2`, `stem-3`... that belongs to no run, complete or in progress.
 fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
     fs::create_dir_all(parent).map_err(at(parent))?;
     for n in 1u64.. {
         let dir = parent.join(if n == 1 { stem.to_owned() } else { format!("{stem}-{n}") });
         let partial = partial_of(&dir);
-        // Creating it takes the name.
+        // create_dir is the atomic claim: mkdir fails with EEXIST.
         match fs::create_dir(&partial) {
             Ok(()) => {}
             Err(error) if error.kind() == io::ErrorKind::AlreadyExists => continue,
@@ -209,11 +187,12 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
         }
         let open = match lock(&partial, &dir) {
             Ok(lock) => OpenRun { dir, partial, kept: false, lock: Some(lock) },
-            // A run that was told this name came between the two calls.
+            // A run with an explicit --out locked the directory between mkdir and lock; try the next number.
             Err(DirError::InUse { .. }) => continue,
             Err(error) => return Err(error),
         };
-        // Dropped otherwise, which gives the partial name back. A link to nothing has the name, too.
+        // symlink_metadata, because a dangling symbolic link occupies the name as well. If the name is taken, dropping `open`
+        // removes the partial directory.
         if fs::symlink_metadata(&open.dir).is_err() {
             return Ok(open);
         }
@@ -221,35 +200,36 @@ fn first_free(parent: &Path, stem: &str) -> Result<OpenRun, DirError> {
     Err(at(parent)(io::Error::other("no free name")))
 }
 
-/// A run in progress. If it ends without results its directory is removed, unless [`OpenRun::keep`] has written some
-/// there.
+/// The directory of a run in progress. If the run ends without results, dropping this value removes the partial directory,
+/// unless a checkpoint was written.
 #[derive(Debug)]
 pub struct OpenRun {
     dir: PathBuf,
     partial: PathBuf,
     kept: bool,
-    /// Of the partial directory, until this is dropped.
+    /// Lock of the partial directory.
     lock: Option<DirLock>,
 }
 
 impl OpenRun {
-    /// Returns the directory that holds what was kept until now.
+    /// Returns the partial directory.
     pub fn partial(&self) -> &Path {
         &self.partial
     }
 
-    /// Lets `fill` write the present results. A reader, also after the run was killed, finds complete files, none of
-    /// them older than the summary.
+    /// Writes a checkpoint: calls `fill` with a staging directory, then renames the files. Readers, even after the run was
+    /// killed, find complete files, none older than the summary.
     ///
     /// # Errors
     ///
-    /// `fill` fails, or its files cannot be renamed.
+    /// If `fill` fails, or its files cannot be renamed.
     pub fn keep(&mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<(), DirError> {
         let next = self.filled(fill)?;
         let rename = || {
             let mut names = fs::read_dir(&next)?
                 .map(|entry| entry.map(|it| it.file_name()))
                 .collect::<io::Result<Vec<_>>>()?;
+            // false < true: the summary is renamed last, because its presence marks the set of files as consistent.
             names.sort_by_key(|name| name == SUMMARY);
             for name in names {
                 fs::rename(next.join(&name), self.partial.join(&name))?;
@@ -261,12 +241,12 @@ impl OpenRun {
         Ok(())
     }
 
-    /// Lets `fill` write the results, and gives them their name, with a manifest, once they are on the disk: not even
-    /// a power failure leaves an incomplete directory of that name. On errors an earlier run there stays.
+    /// Writes the final results: calls `fill`, adds a manifest, syncs all files, and then renames the directory, so that not even
+    /// a power failure leaves an incomplete directory of that name. On errors an earlier run is preserved.
     ///
     /// # Errors
     ///
-    /// `fill` fails, the disk does, or the target holds files of others.
+    /// If `fill` or the file system fails, or the target contains files that are not results of a run.
     pub fn finish(mut self, fill: impl FnOnce(&Path) -> io::Result<()>) -> Result<PathBuf, DirError> {
         let next = self.filled(|next| {
             fill(next)?;
@@ -278,12 +258,11 @@ impl OpenRun {
         Ok(self.dir.clone())
     }
 
-    /// Leaves what was kept, under its partial name.
+    /// Keeps the partial directory, for example after an interruption, and returns its path.
     pub fn leave(self) -> PathBuf {
         self.partial.clone()
     }
 
-    /// Leaves nothing.
     pub fn discard(mut self) {
         self.kept = false;
     }
@@ -298,7 +277,7 @@ impl OpenRun {
             fill(&next)
         };
         write().map_err(|error| {
-            // What could not be written whole helps nobody.
+            // Incomplete files are of no use.
             let _ = fs::remove_dir_all(&next);
             at(&next)(error)
         })?;
@@ -308,30 +287,30 @@ impl OpenRun {
 
 impl Drop for OpenRun {
     fn drop(&mut self) {
-        // If removal fails there is nobody left to tell.
+        // An error cannot be reported from a destructor.
         if !self.kept {
             let _ = clear(&self.partial);
         }
         drop(self.lock.take());
         if !self.kept {
-            // Not empty if another run has taken the name just now.
+            // Fails if another run has claimed the name meanwhile, because the directory is not empty then.
             let _ = fs::remove_dir(&self.partial);
         }
     }
 }
 
-/// Puts `draft` where `dir` is or was, in one step: one of the two is there at any moment.
+/// Replaces `dir` by `draft` in one step, so that one of the two exists at any time, where the file system supports it.
 fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     use rustix::fs::{CWD, RenameFlags, renameat_with};
     if !dir.exists() {
         return fs::rename(draft, dir);
     }
     match renameat_with(CWD, draft, CWD, dir, RenameFlags::EXCHANGE) {
-        Ok(()) => return Ok(()), // The earlier one is in the draft's place, which goes.
+        Ok(()) => return Ok(()), // RENAME_EXCHANGE: the earlier run is now in the draft's place, which is removed.
         Err(rustix::io::Errno::NOSYS | rustix::io::Errno::INVAL | rustix::io::Errno::NOTSUP) => {}
         Err(error) => return Err(error.into()),
     }
-    // A file system that cannot.
+    // The file system does not support RENAME_EXCHANGE.
     let old = draft.with_extension("old");
     fs::rename(dir, &old)?;
     fs::rename(draft, dir).inspect_err(|_| {
@@ -339,11 +318,11 @@ fn replace(draft: &Path, dir: &Path) -> io::Result<()> {
     })
 }
 
-/// Refuses a directory with anything in it that is not a run's; a `partial` one has working files too.
+/// Rejects a directory with a file that is not a result of a run. A `partial` directory may contain working files.
 fn check(dir: &Path, partial: bool) -> Result<(), DirError> {
     let is_working = |name: &str| partial && (name.starts_with(STAGING_DIR) || name == LOCK);
     let names = names(dir)?;
-    // One that has lost its summary is damaged, not foreign.
+    // A run without its summary is damaged, not foreign.
     let a_run = names.iter().any(|name| name == SUMMARY || is_working(name)) || manifest::lists(dir, SUMMARY);
     match names.into_iter().find(|name| !a_run || !(is_run_file(name) || is_working(name))) {
         Some(entry) => Err(DirError::ForeignFile { dir: dir.to_owned(), entry, what: "run" }),
@@ -355,11 +334,11 @@ fn is_dangling(dir: &Path) -> bool {
     dir.is_symlink() && !dir.exists()
 }
 
-/// Returns the names of the entries of `dir`; none if it does not exist.
+/// Returns the names of the entries of `dir`, or none if it does not exist.
 ///
 /// # Errors
 ///
-/// `dir` is not a directory, is a link to nothing, or cannot be read.
+/// If `dir` is not a directory, is a dangling symbolic link, or cannot be read.
 pub fn names(dir: &Path) -> Result<Vec<String>, DirError> {
     let entries = match fs::read_dir(dir) {
         Ok(entries) => entries,

@@ -1,13 +1,13 @@
-//! The extensions with which a command line is built.
+//! The extensions of a command line that is built on Weir.
 
 use crate::SectionBuilder;
 use weir_experiment::Catalogue;
 
-/// The names that experiment files can use, and the sections that reports show.
+/// Schemes, workloads, topologies and report sections of a command line.
 #[derive(Clone, Debug, Default)]
 pub struct Extensions {
-    /// Schemes, workloads and topologies.
+    /// Schemes, workloads and topologies that experiment files can use.
     pub catalogue: Catalogue,
-    /// Sections of every report, after those that come with Weir.
+    /// Sections of every report, after the built-in ones.
     pub charts: Vec<SectionBuilder>,
 }

@@ -1,6 +1,6 @@
-//! Writes files that are complete at any moment, and on the disk before anything refers to them. Devices and pipes in
-//! their place stay and are written to; symbolic links are errors ([`output`](crate::output) follows those that the user
-//! named).
+//! Atomic and durable writes of files. Readers see the old or the new content, and files are synced before they are renamed.
+//! Devices and pipes are written to, not replaced. Symbolic links are errors; [`output`](crate::output) follows those in paths
+//! that the user specified.
 
 use rustix::fs::OFlags;
 use std::fs::{self, File, OpenOptions, Permissions};
@@ -8,20 +8,19 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::{OpenOptionsExt, PermissionsExt};
 use std::path::Path;
 
-/// Mode of files for everybody, less the umask.
+/// Mode of files for all users, before the umask.
 pub const MODE_PUBLIC: u32 = 0o666;
-/// Mode of programs for everybody, less the umask.
+/// Mode of executables for all users, before the umask.
 pub const PROGRAM: u32 = 0o777;
-/// Mode of files for their owner.
+/// Mode of files for the owner only.
 pub const MODE_PRIVATE: u32 = 0o600;
 
-/// Replaces the file `path` in one step: after a crash or an error it has its old content or the new one. The draft
-/// beside it, `.<name>.<random>`, is removed on errors. A device or a pipe is written to instead.
+/// Replaces the file `path` atomically: after a crash or an error it has its old or its new content. The temporary file
+/// `.<name>.<random>` in the same directory is removed on errors. A device or a pipe is written to instead.
 ///
 /// # Errors
 ///
-/// `path` is a symbolic link, which somebody else may have put there, or the system's error; `path` then has its old
-/// content.
+/// If `path` is a symbolic link, which another user may have placed there, or cannot be written; `path` is then unchanged.
 pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     if is_special(path)? {
         return open_no_follow(File::options().write(true), path)?.write_all(content);
@@ -33,11 +32,11 @@ pub fn write_atomic(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     Ok(())
 }
 
-/// Writes a file that must not be there yet: of two processes one succeeds.
+/// Writes a file that must not exist yet. Of two concurrent processes one succeeds.
 ///
 /// # Errors
 ///
-/// The system's error, [`ErrorKind::AlreadyExists`] if something has this name; nothing is left of the file.
+/// [`ErrorKind::AlreadyExists`] if the path exists, else the error of the file system; no file is left then.
 pub fn write_new(path: &Path, content: &[u8], mode: u32) -> io::Result<()> {
     let mut file = draft(path, mode)?;
     file.write_all(content)?;
@@ -54,11 +53,11 @@ fn draft(path: &Path, mode: u32) -> io::Result<tempfile::NamedTempFile> {
     draft.tempfile_in(parent_dir(path))
 }
 
-/// Returns whether something has this name that no other file may replace.
+/// Returns whether the path exists and is not a regular file, so that it must not be replaced.
 ///
 /// # Errors
 ///
-/// It is a symbolic link, or cannot be looked at.
+/// If the path is a symbolic link, or its metadata cannot be read.
 pub fn is_special(path: &Path) -> io::Result<bool> {
     match fs::symlink_metadata(path) {
         Ok(there) if there.is_symlink() => Err(link()),
@@ -68,42 +67,42 @@ pub fn is_special(path: &Path) -> io::Result<bool> {
     }
 }
 
-/// Creates or empties a file whose name others can foresee.
+/// Creates or truncates a file with a predictable name.
 ///
 /// # Errors
 ///
-/// `path` is a symbolic link, which somebody else may have put there, or the system's error.
+/// If `path` is a symbolic link, which another user may have placed there, or cannot be written.
 pub fn create(path: &Path) -> io::Result<File> {
     open_no_follow(File::options().write(true).create(true).truncate(true), path)
 }
 
-/// Opens a file, and refuses a symbolic link.
+/// Opens a file, but no symbolic link.
 ///
 /// # Errors
 ///
-/// As [`create`].
+/// Those of [`create`].
 pub fn open_no_follow(options: &mut OpenOptions, path: &Path) -> io::Result<File> {
     let opened = options.custom_flags(OFlags::NOFOLLOW.bits().cast_signed()).open(path);
     opened.map_err(|error| if path.is_symlink() { link() } else { error })
 }
 
 fn link() -> io::Error {
-    io::Error::new(ErrorKind::InvalidInput, "this is a symbolic link, which is not followed; remove it")
+    io::Error::new(ErrorKind::InvalidInput, "is a symbolic link, which is not followed; remove it")
 }
 
-/// Returns the directory that holds `path`.
+/// Returns the parent directory of `path`, `.` for a bare file name.
 pub fn parent_dir(path: &Path) -> &Path {
     path.parent().filter(|dir| !dir.as_os_str().is_empty()).unwrap_or(Path::new("."))
 }
 
-/// Writes the entries of a directory to the disk: files that were created in it, renamed or removed.
+/// Syncs a directory, so that files created, renamed or removed in it survive a power failure.
 ///
 /// # Errors
 ///
-/// The system's error; file systems that cannot synchronise directories are no error.
+/// If the sync fails. File systems that do not support it are not an error.
 pub fn sync_dir(dir: &Path) -> io::Result<()> {
     match File::open(dir)?.sync_all() {
-        // Some file systems in user space and on the network cannot synchronise directories.
+        // Some FUSE and network file systems do not support fsync of directories.
         Err(error) if matches!(error.kind(), io::ErrorKind::InvalidInput | io::ErrorKind::Unsupported) => {
             Ok(())
         }
@@ -141,7 +140,7 @@ mod tests {
         assert_eq!(mode("page", MODE_PUBLIC) & 0o600, 0o600);
     }
 
-    /// Somebody else may have put it there.
+    /// Another user may have placed it there.
     #[test]
     fn a_link_is_not_followed() {
         let dir = tempfile::tempdir().unwrap();

@@ -1,4 +1,4 @@
-//! Made-up results that look like real ones, for the tests of the report.
+//! Artificial results for the tests of the report.
 
 use super::{PaperValue, RunDescription, TableSelection};
 use std::collections::BTreeMap;
@@ -8,7 +8,7 @@ use weir_experiment::results::{
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Returns what is told about the run of either sample.
+/// Returns the description of the runs.
 pub fn run() -> RunDescription {
     let facts =
         [("topology", "dumbbell, 3 switches, 3 hosts, 100Gbps and 1.5us a link"), ("duration", "1 ms")];
@@ -39,17 +39,17 @@ pub fn run() -> RunDescription {
     }
 }
 
-/// Returns the choice of every table but the HPCC simulator's.
+/// Returns a selection of all tables except `fct`.
 pub fn all_tables() -> TableSelection {
     TableSelection { flows: true, queues: true, rates: true, pauses: true, ..TableSelection::default() }
 }
 
-/// Two schemes, two flows, 1 ms.
+/// Returns results with two schemes and two flows over 1 ms.
 pub fn dumbbell() -> Results {
     dumbbell_of(1000)
 }
 
-/// Returns the same with this number of samples.
+/// Returns the results of [`dumbbell`] with this number of samples.
 pub fn dumbbell_of(samples: u64) -> Results {
     let schemes = [("fncc", 304.0, 120_000.0, 1.0), ("hpcc eta=0.95", 331.0, 180_000.0, 2.5)];
     results(schemes.map(|(label, slows, peak, unrest)| {
@@ -122,7 +122,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
         packets: Vec::new(),
         interval,
         end: Time::from_ms(1),
-        // In the order of the topology, not of interest.
+        // In the order of the topology, not by congestion.
         ports: vec![
             port("s1:3", "s2", queue.collect()),
             port(
@@ -137,7 +137,7 @@ fn dumbbell_trace(samples: u64, slows: f64, peak: f64, unrest: f64) -> SchemeTra
     }
 }
 
-/// Three schemes under a workload of flows with sizes, with drops, pauses and marks; interrupted.
+/// Returns results of an interrupted run with three schemes and a workload of flows with sizes, with drops, pauses and marks.
 pub fn workload() -> Results {
     let mut results = results([("fncc", 1.0), ("hpcc", 1.3), ("dcqcn", 2.6)].map(|(label, factor)| {
         let flows = workload_flows(factor);

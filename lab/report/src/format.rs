@@ -1,9 +1,9 @@
-//! Numbers as people read them.
+//! Formats numbers for the report.
 
 use std::time::{SystemTime, UNIX_EPOCH};
 use weir_units::Time;
 
-/// Returns a count, its digits in groups of three: `1,234,567`.
+/// Formats a count with thousands separators: `1,234,567`.
 pub fn count(n: u64) -> String {
     let digits = n.to_string();
     let mut out = String::with_capacity(digits.len() + digits.len() / 3);
@@ -16,7 +16,7 @@ pub fn count(n: u64) -> String {
     out
 }
 
-/// Formats a number with this many decimals, its whole part in groups of three.
+/// Formats a number with this many decimals and thousands separators.
 pub fn decimal(value: f64, decimals: usize) -> String {
     let text = format!("{value:.decimals$}");
     let (sign, digits) = text.strip_prefix('-').map_or(("", text.as_str()), |rest| ("-", rest));
@@ -25,7 +25,7 @@ pub fn decimal(value: f64, decimals: usize) -> String {
     if fraction.is_empty() { format!("{sign}{whole}") } else { format!("{sign}{whole}.{fraction}") }
 }
 
-/// Returns a number of unknown size with three significant digits: `0.625`, `12.3`, `1,240`.
+/// Formats a number with three significant digits: `0.625`, `12.3`, `1,240`.
 pub fn significant(value: f64) -> String {
     match value.abs() {
         v if v == 0.0 || v >= 99.95 => decimal(value, 0),
@@ -35,7 +35,7 @@ pub fn significant(value: f64) -> String {
     }
 }
 
-/// Returns bytes in the unit that reads best, with three significant digits: `12.3 KB`.
+/// Formats bytes in a suitable unit with three significant digits: `12.3 KB`.
 pub fn bytes(bytes: f64) -> String {
     let (unit, scale) = match bytes {
         b if b >= 1e9 => ("GB", 1e9),
@@ -46,7 +46,7 @@ pub fn bytes(bytes: f64) -> String {
     format!("{} {unit}", significant(bytes / scale))
 }
 
-/// As [`bytes`], without decimals that say nothing, for the ticks of an axis: `5 KB`.
+/// Like [`bytes`], without trailing zeros, for ticks of an axis: `5 KB`.
 pub fn bytes_short(value: f64) -> String {
     let text = bytes(value);
     match text.split_once(' ') {
@@ -55,7 +55,7 @@ pub fn bytes_short(value: f64) -> String {
     }
 }
 
-/// As [`significant`], without decimals that say nothing, for the ticks of an axis: `5`.
+/// Like [`significant`], without trailing zeros, for ticks of an axis: `5`.
 pub fn significant_short(value: f64) -> String {
     short(&significant(value)).to_owned()
 }
@@ -64,7 +64,7 @@ fn short(number: &str) -> &str {
     if number.contains('.') { number.trim_end_matches('0').trim_end_matches('.') } else { number }
 }
 
-/// Returns a time in microseconds, exact to the picosecond: `12.48576`.
+/// Formats a time in microseconds, exact to the picosecond: `12.48576`.
 pub fn micros(time: Time) -> String {
     const PS: u64 = 1_000_000;
     let (whole, rest) = (time.as_ps() / PS, time.as_ps() % PS);
@@ -74,7 +74,7 @@ pub fn micros(time: Time) -> String {
     format!("{whole}.{}", format!("{rest:06}").trim_end_matches('0'))
 }
 
-/// Returns a time in the unit that reads best, with three significant digits: `3.02 s`, `27.2 h`.
+/// Formats a time in a suitable unit with three significant digits: `3.02 s`, `27.2 h`.
 pub fn duration(time: Time) -> String {
     let seconds = time.as_secs_f64();
     let (unit, scale) = match seconds {
@@ -88,11 +88,11 @@ pub fn duration(time: Time) -> String {
     format!("{} {unit}", significant_short(seconds / scale))
 }
 
-/// Returns a moment as RFC 3339 writes it, in UTC, to the millisecond: `2026-11-23T11:49:06.120Z`.
+/// Formats a time in UTC as in RFC 3339, with milliseconds: `2026-11-23T11:49:06.120Z`.
 pub fn utc(moment: SystemTime) -> String {
     let since = moment.duration_since(UNIX_EPOCH).unwrap_or_default();
     let (seconds, ms) = (since.as_secs(), since.subsec_millis());
-    // Days in eras of 400 years that begin on 1 March, as Hinnant's civil_from_days: leap days are then last.
+    // Hinnant's civil_from_days: eras of 400 years that begin on 1 March, so that leap days are at the end of a year.
     let days = seconds / 86_400 + 719_468;
     let (era, day) = (days / 146_097, days % 146_097);
     let year = (day - day / 1_460 + day / 36_524 - day / 146_096) / 365;
@@ -104,7 +104,7 @@ pub fn utc(moment: SystemTime) -> String {
     format!("{year:04}-{month:02}-{date:02}T{hour:02}:{minute:02}:{second:02}.{ms:03}Z")
 }
 
-/// Returns a flow's name with an arrow.
+/// Returns the name of a flow with an arrow character in place of `->`.
 pub fn flow(name: &str) -> String {
     name.replace("->", "→")
 }

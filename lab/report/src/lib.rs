@@ -1,9 +1,9 @@
-//! The results that a run leaves: a directory with numbers, series, charts, and one page that shows them.
+//! Writes and reads the output of runs: a directory with results, time series, charts and an HTML report.
 //!
-//! [`RunDir`] finds the place before a run and locks it ([`lock`]), [`CheckpointWriter`] fills it: beside its place while it goes,
-//! completely or not at all at its end, with a [`manifest`] of its files.
-//! [`table`](table::table) is the page's summary for the terminal. [`sweep`] compares many runs of one experiment,
-//! [`papers`] runs with the numbers that papers print.
+//! [`RunDir`] chooses the directory before a run and locks it ([`lock`]). [`CheckpointWriter`] writes checkpoints to a partial
+//! directory next to it, and at the end the complete results with a [`manifest`] of the files, in one step.
+//! [`table`](table::table) shows the summary on the terminal. [`sweep`] runs an experiment many times with varied keys, and
+//! [`papers`] compares results with values published in papers.
 
 pub mod chart;
 pub mod checkpoint;
@@ -51,7 +51,7 @@ use std::path::Path;
 use weir_experiment::backend::FabricReport;
 use weir_experiment::results::Results;
 
-/// Returns a sentence for each scheme whose run ended in a deadlock, or with flows that their senders gave up.
+/// Returns a sentence for each scheme whose run ended in a deadlock, or had flows that their senders aborted.
 pub fn failures(results: &Results) -> Vec<String> {
     let mut sentences = Vec::new();
     for label in &results.order {
@@ -74,7 +74,6 @@ pub type SectionBuilder = fn(&Results) -> Option<Section>;
 /// Description of a run besides its results.
 #[derive(Clone, Debug, Default)]
 pub struct RunDescription {
-    /// The experiment's name.
     pub name: String,
     /// One or two sentences on the experiment.
     pub about: Option<String>,
@@ -84,7 +83,6 @@ pub struct RunDescription {
     pub yaml: String,
     /// The tables to write.
     pub tables: TableSelection,
-    /// Hosts by name.
     pub addresses: BTreeMap<String, Ipv4Addr>,
     /// Published values to stand beside ours.
     pub paper: Vec<PaperValue>,

@@ -1,4 +1,4 @@
-//! Reads a run directory back: what [`write`](super::write) wrote, or Mininet did.
+//! Reads a run directory, whatever backend wrote it.
 
 use super::manifest::{self, Integrity, IntegrityError};
 use super::names::{MANIFEST, SUMMARY};
@@ -17,26 +17,16 @@ use weir_experiment::results::{
 };
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// A reason why a directory is not a run's.
+/// The reason why a run directory cannot be read.
 #[derive(Debug, Error)]
 pub enum LoadError {
-    /// There is no summary in it.
-    #[error("{}: {reason}; name a directory that `weir run` wrote, such as runs/quickstart-1", .dir.display())]
-    NoRun {
-        /// As asked for.
-        dir: PathBuf,
-        /// The part that is missing.
-        reason: String,
-    },
-    /// A file is not what a run writes.
+    /// The directory has no summary.
+    #[error("{}: {reason}; expected a directory written by `weir run`, such as runs/quickstart-1", .dir.display())]
+    NoRun { dir: PathBuf, reason: String },
+    /// A file has the wrong format.
     #[error("{}: {reason}; run the experiment again", .file.display())]
-    Malformed {
-        /// The file.
-        file: PathBuf,
-        /// Place and problem.
-        reason: String,
-    },
-    /// A file is not what the run wrote.
+    Malformed { file: PathBuf, reason: String },
+    /// A file does not match the manifest.
     #[error(
         "{}: {}; the run is damaged or was edited: run the experiment again, or remove {MANIFEST} to read it unverified",
         .0.file.display(), .0.reason
@@ -44,32 +34,32 @@ pub enum LoadError {
     Damaged(IntegrityError),
 }
 
-/// A run as its directory tells it.
+/// A run read from its directory.
 pub struct LoadedRun {
-    /// The directory's own name.
+    /// Name of the directory.
     pub name: String,
     /// Description for the report.
     pub run: RunDescription,
-    /// Its numbers and as much of its series as was written.
+    /// Summary, and the time series for which tables were written.
     pub results: Results,
-    /// State of its files compared with its manifest.
+    /// Result of comparing the files with the manifest.
     pub integrity: Integrity,
-    /// Factor by which it ran slower than its file says, 1 unless it is a scale model.
+    /// Factor by which times are longer than in the file; 1 unless the run is a scale model.
     pub slowdown: f64,
-    /// The factor, if its times have been divided by it.
+    /// The factor by which times have been divided, if they have.
     pub time_divisor: Option<f64>,
 }
 
-/// Reads the run in `dir`. `catalogue` describes the experiment's schemes and workloads; `charts` are further
-/// sections of the report.
+/// Reads the run in `dir`. `catalogue` has the schemes and workloads of the experiment; `charts` are further sections of the
+/// report.
 ///
 /// # Errors
 ///
-/// `dir` holds no run, a file does not match the manifest, or one cannot be read as what it should be.
+/// If `dir` is not a run directory, or a file does not match the manifest or is malformed.
 pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Result<LoadedRun, LoadError> {
     let none = |reason: String| LoadError::NoRun { dir: dir.to_owned(), reason };
     if dir.join("sweep.csv").exists() {
-        return Err(none("this is a sweep's; its runs are in the directories below".to_owned()));
+        return Err(none("directory of a sweep; its runs are in the subdirectories".to_owned()));
     }
     let integrity = manifest::verify(dir).map_err(LoadError::Damaged)?;
     let file = dir.join(SUMMARY);
@@ -77,7 +67,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     let summary: Summary = serde_json::from_str(&text)
         .map_err(|error| LoadError::Malformed { file: file.clone(), reason: error.to_string() })?;
     let yaml = fs::read_to_string(dir.join("run.yaml")).unwrap_or_default();
-    // One that an earlier version wrote may have other keys; its numbers are still worth comparing.
+    // A run of an earlier version may have other keys; its results can still be compared.
     let experiment =
         Experiment::parse_with(catalogue, &yaml, "run.yaml", &summary.experiment, &[], None).ok();
     let run = experiment.as_ref().map_or_else(
@@ -110,7 +100,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
         let ends = trace.flows.iter().filter_map(|flow| Some(flow.start + flow.fct?));
         let pauses = trace.pauses.iter().map(|pause| pause.time);
         let reached = ends.chain(pauses).fold(sampled, Time::max);
-        // Of a run that was broken off, or ended when all was done, these tell how far it came.
+        // For interrupted runs and for `until_idle`, the end of the run follows from the summary instead of the file.
         let whole = experiment.as_ref().filter(|it| !summary.partial && !it.spec.until_idle);
         trace.end = whole.map_or(reached, |it| it.spec.duration.max(reached));
     }
@@ -122,7 +112,7 @@ pub fn load(dir: &Path, catalogue: &Catalogue, charts: &[SectionBuilder]) -> Res
     Ok(LoadedRun { name, run, results, integrity, slowdown, time_divisor: None })
 }
 
-/// Reads one of the tables, if it was written, row by row.
+/// Reads the rows of a table, if it was written.
 fn rows<R: DeserializeOwned>(
     dir: &Path,
     table: &Table,
@@ -132,10 +122,10 @@ fn rows<R: DeserializeOwned>(
         .map_err(|(name, reason)| LoadError::Malformed { file: dir.join(name), reason })
 }
 
-/// `12.48576` microseconds, exactly.
+/// Parses microseconds such as `12.48576` without rounding.
 fn time(text: &str) -> Result<Time, String> {
     const DIGITS: usize = 6;
-    let wrong = || format!("\"{text}\" is no time in microseconds");
+    let wrong = || format!("invalid time \"{text}\" (microseconds)");
     let (whole, rest) = text.split_once('.').unwrap_or((text, ""));
     if rest.len() > DIGITS {
         return Err(wrong());

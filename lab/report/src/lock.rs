@@ -1,4 +1,4 @@
-//! Gives a directory to one process at a time.
+//! Locks a directory, so that only one process writes to it.
 
 use crate::files::open_no_follow;
 use serde::{Deserialize, Serialize};
@@ -11,32 +11,28 @@ use std::process;
 use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use thiserror::Error;
 
-/// The file in a directory that its writer has locked. It says who that is.
+/// Name of the lock file in a locked directory. Its content identifies the holder.
 pub const LOCK: &str = ".lock";
 
-/// A reason why a directory was not locked.
+/// The reason why a directory was not locked.
 #[derive(Debug, Error)]
 pub enum LockError {
-    /// Another process writes there.
-    #[error("{0} writes there")]
+    #[error("in use by {0}")]
     Held(Holder),
-    /// The lock file cannot be written.
     #[error(transparent)]
     Io(#[from] io::Error),
 }
 
-/// The process that holds a lock, as its lock file tells it.
+/// The process that holds a lock, as recorded in the lock file.
 #[derive(Clone, Debug, PartialEq, Eq, Serialize, Deserialize)]
 pub struct Process {
-    /// Its number.
     pub pid: u32,
-    /// Its command line.
     pub command: String,
-    /// Time at which it took the lock, in seconds since 1970-01-01 UTC.
+    /// Time at which the process acquired the lock, in seconds since 1970-01-01 UTC.
     pub started_unix_s: u64,
 }
 
-/// A [`Process`]; `None` if the lock file does not tell: it is written just after it is locked, as far as the disk has room.
+/// A [`Process`]; `None` if the lock file is empty, because it is written just after it is locked, and may not fit on a full disk.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Holder(Option<Process>);
 
@@ -50,7 +46,7 @@ impl fmt::Display for Holder {
     }
 }
 
-/// `90 s`, `15 min`, `3 h`.
+/// Formats an age: `90 s`, `15 min`, `3 h`.
 fn age(seconds: u64) -> String {
     match seconds {
         0..120 => format!("{seconds} s"),
@@ -63,21 +59,21 @@ fn since_epoch() -> Duration {
     SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default()
 }
 
-/// A locked directory. The lock ends with this value or with the process, however it ends: a lock file that a killed
-/// process left locks nothing.
+/// A locked directory. The lock is released when this value is dropped or the process ends in any way. The lock file of a
+/// killed process does not lock anything.
 #[derive(Debug)]
 pub struct DirLock {
     path: PathBuf,
-    /// The lock is on the open file.
+    /// The lock belongs to this open file.
     _file: File,
 }
 
 impl DirLock {
-    /// Locks `dir`, which is created if it is missing.
+    /// Locks `dir`, and creates it if it does not exist.
     ///
     /// # Errors
     ///
-    /// Another process has the lock, or the lock's file cannot be created.
+    /// If another process has the lock, or the lock file cannot be created.
     pub fn take(dir: &Path) -> Result<DirLock, LockError> {
         let path = dir.join(LOCK);
         loop {
@@ -85,25 +81,26 @@ impl DirLock {
             let mut options = File::options();
             options.read(true).write(true).create(true).truncate(false);
             let mut file = match open_no_follow(&mut options, &path) {
-                // The last holder removed the directory just now.
+                // The previous holder has just removed the directory.
                 Err(error) if error.kind() == io::ErrorKind::NotFound => continue,
                 opened => opened.map_err(|error| io::Error::new(error.kind(), format!("{LOCK}: {error}")))?,
             };
             let about = file.metadata()?;
             if !about.is_file() || about.nlink() > 1 {
-                let why = format!("{LOCK}: this is another file by a second name, or no file; remove it");
+                let why = format!("{LOCK}: not a regular file with a single hard link; remove it");
                 return Err(io::Error::new(io::ErrorKind::InvalidInput, why).into());
             }
             match file.try_lock() {
                 Ok(()) => {}
                 Err(TryLockError::WouldBlock) => return Err(LockError::Held(read(&mut file))),
-                // A file system without locks: there are none.
+                // The file system does not support locks; continue without one.
                 Err(TryLockError::Error(error)) if error.kind() == io::ErrorKind::Unsupported => {}
                 Err(TryLockError::Error(error)) => return Err(error.into()),
             }
-            // The last holder may have removed the file between the two calls: then this lock excludes nobody.
+            // The previous holder removes the lock file while holding it. A lock on the unlinked inode would exclude no other process,
+            // hence the comparison and the retry.
             if is_at(&file, &path)? {
-                // A full disk takes no text; the lock holds all the same.
+                // Writing the holder may fail on a full disk; the lock is valid nevertheless.
                 let _ = write(&mut file);
                 return Ok(DirLock { path, _file: file });
             }
@@ -113,7 +110,7 @@ impl DirLock {
 
 impl Drop for DirLock {
     fn drop(&mut self) {
-        // While it is locked, so that nobody can have taken it. If removal fails, what stays locks nothing.
+        // Removed while locked, so that no other process holds it. If removal fails, the remaining file does not lock anything.
         let _ = fs::remove_file(&self.path);
     }
 }
@@ -185,12 +182,12 @@ mod tests {
             error.to_string()
         };
         std::os::unix::fs::symlink(&victim, &lock).unwrap();
-        assert!(refused().contains(".lock: this is a symbolic link"));
+        assert!(refused().contains(".lock: is a symbolic link"));
         std::os::unix::fs::symlink(root.path().join("nothing"), &lock).unwrap();
-        assert!(refused().contains(".lock: this is a symbolic link"));
+        assert!(refused().contains(".lock: is a symbolic link"));
         assert!(!root.path().join("nothing").exists());
         fs::hard_link(&victim, &lock).unwrap();
-        assert!(refused().contains(".lock: this is another file"));
+        assert!(refused().contains(".lock: not a regular file"));
         DirLock::take(&root.path().join("x")).unwrap();
     }
 

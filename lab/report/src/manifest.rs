@@ -1,4 +1,4 @@
-//! `SHA256SUMS`: the SHA-256 of every file of a complete run, as `sha256sum` prints it and `sha256sum -c` checks it.
+//! `SHA256SUMS`: the SHA-256 of every file of a complete run, in the format of `sha256sum`.
 
 use super::names::{MANIFEST, is_run_file};
 use crate::files::{create, sync_dir};
@@ -9,29 +9,28 @@ use std::fs::{self, File};
 use std::io::{self, Read, Write};
 use std::path::{Path, PathBuf};
 
-/// A file that is not what the run wrote.
+/// A file that does not match the manifest.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct IntegrityError {
-    /// The file.
     pub file: PathBuf,
-    /// The problem, such as "is missing".
+    /// What is wrong, such as "is missing".
     pub reason: String,
 }
 
 /// Result of comparing a directory with its manifest.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Integrity {
-    /// All files are as they were written.
+    /// All files match.
     Verified,
-    /// There is no manifest: an earlier version wrote the run, or it was killed before it ended.
+    /// There is no manifest: the run was written by an earlier version or did not end normally.
     Unknown,
 }
 
-/// Writes every file in `dir` to the disk, then the manifest of them, then the directory's entries.
+/// Syncs all files in `dir`, then writes the manifest, then syncs the directory.
 ///
 /// # Errors
 ///
-/// The system's error for a file.
+/// If a file cannot be read or synced.
 pub fn write(dir: &Path) -> io::Result<()> {
     let mut sums = BTreeMap::new();
     for name in names(dir)? {
@@ -49,12 +48,12 @@ pub fn write(dir: &Path) -> io::Result<()> {
     sync_dir(dir)
 }
 
-/// Compares the files in `dir` with its manifest.
+/// Compares the files in `dir` with the manifest.
 ///
 /// # Errors
 ///
-/// A file is missing, cannot be read or has another checksum, or the manifest is malformed. A missing manifest is no
-/// error.
+/// If a file is missing, cannot be read or has a different checksum, or the manifest is malformed. A missing manifest is not
+/// an error.
 pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
     let damage = |name: &str, reason: String| IntegrityError { file: dir.join(name), reason };
     let text = match fs::read(dir.join(MANIFEST)) {
@@ -65,10 +64,7 @@ pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
     let mut listed = BTreeMap::new();
     for (index, line) in text.lines().enumerate() {
         let (sum, name) = entry(line).ok_or_else(|| {
-            damage(
-                MANIFEST,
-                format!("is damaged: line {} is not a SHA-256 and the name of a file", index + 1),
-            )
+            damage(MANIFEST, format!("malformed: line {}: expected SHA-256 and file name", index + 1))
         })?;
         listed.insert(name, sum);
     }
@@ -76,7 +72,7 @@ pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
         let found = match File::open(dir.join(name)) {
             Ok(file) => sha256(&file),
             Err(error) if error.kind() == io::ErrorKind::NotFound => {
-                return Err(damage(name, format!("is missing, and {MANIFEST} lists it")));
+                return Err(damage(name, format!("is missing, but listed in {MANIFEST}")));
             }
             Err(error) => Err(error),
         };
@@ -93,19 +89,19 @@ pub fn verify(dir: &Path) -> Result<Integrity, IntegrityError> {
     }
 }
 
-/// Returns whether `dir` has a manifest with this file in it.
+/// Returns whether `dir` has a manifest that lists this file.
 pub fn lists(dir: &Path, name: &str) -> bool {
     let text = fs::read_to_string(dir.join(MANIFEST)).unwrap_or_default();
     text.lines().filter_map(entry).any(|(_, listed)| listed == name)
 }
 
-/// Returns the files in a directory but for the manifest.
+/// Returns the names of the files in a directory, except the manifest.
 fn names(dir: &Path) -> io::Result<Vec<String>> {
     let names = fs::read_dir(dir)?.map(|entry| entry.map(|it| it.file_name().to_string_lossy().into_owned()));
     names.filter(|name| !name.as_ref().is_ok_and(|name| name == MANIFEST)).collect()
 }
 
-/// Reads a line: digits, a space, a space or an asterisk, and a name without a directory.
+/// Parses a line: hexadecimal digits, a space, a space or an asterisk, and a file name without directories.
 fn entry(line: &str) -> Option<(&str, &str)> {
     const DIGITS: usize = 64;
     let (sum, rest) = line.split_at_checked(DIGITS)?;

@@ -1,21 +1,19 @@
-//! The comparison of schemes: one list of metrics, from which the terminal's and the page's table
-//! are made.
+//! The metrics by which schemes are compared, for the tables on the terminal and in the HTML report.
 
 use super::format;
 use std::collections::BTreeMap;
 use weir_experiment::results::{Results, SchemeSummary, Summary};
 
-/// Something that is measured for every scheme.
+/// A metric with its value for every scheme.
 pub struct Metric {
-    /// The metric's name.
     pub name: &'static str,
-    /// In which unit; empty for plain numbers.
+    /// Unit of values; empty for counts and ratios.
     pub unit: &'static str,
-    /// In one sentence, for who wants to know exactly.
+    /// Definition in one sentence; shown as tooltip of the column head.
     pub meaning: &'static str,
     /// Direction in which values are better.
     pub better: BetterWhen,
-    /// One value for each scheme, in the experiment's order; `None` where there is nothing to say.
+    /// Value of each scheme, in the order of the experiment; `None` if the metric does not apply.
     pub values: Vec<Option<f64>>,
     /// Number of decimals.
     pub decimals: usize,
@@ -24,19 +22,17 @@ pub struct Metric {
 /// Direction in which values of a metric are better.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum BetterWhen {
-    /// Less is better.
     Lower,
-    /// More is better.
     Higher,
-    /// It says what happened, not how well.
+    /// Neither direction is better: the metric only describes the run.
     Neither,
 }
 
-/// From this many microseconds on, times are shown in a larger unit: those of scale models.
+/// Times of at least this many microseconds are shown in a larger unit; they occur in scale models.
 pub const LONG_US: f64 = 1e5;
 
 impl Metric {
-    /// The metric as people read it: times of scale models in seconds instead of millions of microseconds.
+    /// Converts µs to s if a value is at least [`LONG_US`].
     pub fn readable(mut self) -> Metric {
         let max = self.values.iter().flatten().copied().fold(0.0, f64::max);
         if self.unit == "us" && max >= LONG_US {
@@ -46,7 +42,7 @@ impl Metric {
         self
     }
 
-    /// Value number `index` as text.
+    /// Returns the value of scheme `index` as text.
     pub fn text(&self, index: usize) -> String {
         match self.values.get(index).copied().flatten() {
             Some(value) => format::decimal(value, self.decimals),
@@ -54,7 +50,7 @@ impl Metric {
         }
     }
 
-    /// Returns whether value number `index` is the best of several that differ as they are written.
+    /// Returns whether the value of scheme `index` is the best, and the values differ when printed.
     pub fn is_best(&self, index: usize) -> bool {
         let texts: Vec<String> = (0..self.values.len()).map(|i| self.text(i)).collect();
         let differ = texts.iter().any(|t| *t != texts[0]);
@@ -72,13 +68,13 @@ impl Metric {
     }
 }
 
-/// Returns the port with the longest queue on average over all schemes: where the congestion is. Of equals the
-/// busiest. `None` if nothing was sent.
+/// Returns the bottleneck: the port with the longest mean queue over all schemes; among equals the one with the highest
+/// utilisation. `None` if nothing was sent.
 pub fn bottleneck(summary: &Summary) -> Option<&str> {
     ports_by_congestion(summary).into_iter().next()
 }
 
-/// Returns a port and what is at its other end, if it was observed: `s1:3 towards s2`.
+/// Returns a port with its neighbour, if the port was observed: `s1:3 towards s2`.
 pub fn port_name(results: &Results, port: &str) -> String {
     let series = results.traces.values().flat_map(|trace| &trace.ports).find(|series| series.port == port);
     series.map_or_else(|| port.to_owned(), |series| format!("{port} towards {}", series.towards))
@@ -95,21 +91,20 @@ pub fn ports_by_congestion(summary: &Summary) -> Vec<&str> {
         }
     }
     let mut ports: Vec<_> = ports.into_iter().collect();
-    // Stable: equals are in the order of their names.
+    // Stable sort: equals remain in the order of their names.
     ports.sort_by(|(_, a), (_, b)| b.0.total_cmp(&a.0).then(b.1.total_cmp(&a.1)));
     ports.into_iter().map(|(port, _)| port).collect()
 }
 
 const KB: f64 = 1e3;
 
-/// Returns the metrics of a run that say something about at least one scheme. Queue and utilisation are those of the
-/// [`bottleneck`].
+/// Returns the metrics that apply to at least one scheme. Queue and utilisation are those of the [`bottleneck`].
 pub fn metrics(results: &Results) -> Vec<Metric> {
     let port = bottleneck(&results.summary);
     metrics_at(results, &vec![port; results.order.len()])
 }
 
-/// As [`metrics`], with the port of each scheme whose queue and utilisation are meant.
+/// Like [`metrics`], but with queue and utilisation of the given port for each scheme.
 pub fn metrics_at(results: &Results, ports: &[Option<&str>]) -> Vec<Metric> {
     let (schemes, ports): (Vec<&SchemeSummary>, Vec<Option<&str>>) = results
         .order

@@ -1,17 +1,17 @@
-//! The names of the files that a run leaves.
+//! Names of the files in a run directory.
 
 pub use weir_experiment::results::file_name;
 
-/// The numbers. A directory that has this file has the others, too.
+/// Summary of a run. It is renamed into place last, so a directory that has it is complete.
 pub const SUMMARY: &str = "summary.json";
-/// The SHA-256 of every file, as `sha256sum -c` reads it.
+/// SHA-256 of every file, in the format of `sha256sum`.
 pub const MANIFEST: &str = "SHA256SUMS";
 /// Facts about a fabric of real interfaces.
 pub const FABRIC: &str = "fabric.json";
-/// The run as a trace for the Perfetto UI.
+/// Trace of the run for the Perfetto UI.
 pub const PERFETTO: &str = "perfetto.json";
 
-/// The files of a run; `*.svg` besides.
+/// The files of a run, except `*.svg` and `fct-*.txt`.
 const FILES: [&str; 14] = [
     "run.yaml",
     SUMMARY,
@@ -31,7 +31,7 @@ const FILES: [&str; 14] = [
 
 /// Returns whether a run writes files of this name.
 pub fn is_run_file(name: &str) -> bool {
-    // As many as there are charts, and schemes.
+    // One file per chart, and one per scheme.
     let is_numbered = name.ends_with(".svg") || (name.starts_with("fct-") && name.ends_with(".txt"));
     is_numbered || FILES.contains(&name)
 }

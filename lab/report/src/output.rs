@@ -1,4 +1,4 @@
-//! A file that the user named for output, found before there is anything to write.
+//! Output files that the user specified, checked before their content exists.
 
 use crate::files::{parent_dir, write_atomic};
 use crate::manifest;
@@ -9,7 +9,7 @@ use std::io::{self, ErrorKind, Write};
 use std::os::unix::fs::MetadataExt;
 use std::path::{Path, PathBuf};
 
-/// A file that the user named. Links are followed, as by a shell's `>`.
+/// An output file that the user specified. Symbolic links are followed, as by `>` in a shell.
 #[derive(Debug)]
 pub struct OutputFile {
     target: Target,
@@ -17,41 +17,41 @@ pub struct OutputFile {
 
 #[derive(Debug)]
 enum Target {
-    /// A regular file, or none yet.
+    /// A regular file, or a path that does not exist yet.
     Regular(PathBuf),
-    /// A device or a pipe. It is open already: a confined process could not open it later.
+    /// A device or a pipe. It is opened at once, because a sandboxed process could not open it later.
     Special(File),
-    /// Standard output under another name, such as `/dev/stdout`. Opened again it would have a position of its own.
+    /// Standard output under another name, such as `/dev/stdout`. Opening it again would give it a separate file position.
     Stdout,
 }
 
 impl OutputFile {
-    /// Finds the file. Waits for the reader of a pipe.
+    /// Checks the path, and opens devices and pipes. Blocks until a pipe has a reader.
     ///
     /// # Errors
     ///
-    /// Nothing can be written there: it is a directory, a link to nothing, a file of a run that its manifest lists, or in a
+    /// If the path cannot be written: it is a directory, a dangling symbolic link, a file in the manifest of a run, or in a
     /// directory that does not exist.
     pub fn open(path: &Path) -> io::Result<OutputFile> {
         let refuse = |why: String| Err(io::Error::new(ErrorKind::InvalidInput, why));
         let target = match fs::metadata(path) {
             Ok(there) if is_stdout(&there) => Target::Stdout,
             Ok(there) if there.is_dir() => {
-                return refuse("this is a directory, name a file in it".to_owned());
+                return refuse("is a directory; specify a file in it".to_owned());
             }
             Ok(there) if there.is_file() => match path.canonicalize() {
                 Ok(path) => Target::Regular(path),
-                // It has no name any more, as behind /proc/self/fd.
+                // The file has no path any more, for example behind /proc/self/fd.
                 Err(_) => Target::Special(File::options().write(true).truncate(true).open(path)?),
             },
             Ok(_) => Target::Special(File::options().write(true).open(path)?),
             Err(error) if error.kind() == ErrorKind::NotFound => {
                 let dir = parent_dir(path);
                 if path.is_symlink() {
-                    return refuse("this is a symbolic link to a file that does not exist".to_owned());
+                    return refuse("symbolic link to a file that does not exist".to_owned());
                 }
                 if !dir.is_dir() || path.file_name().is_none() {
-                    return refuse(format!("there is no directory {}", dir.display()));
+                    return refuse(format!("directory {} does not exist", dir.display()));
                 }
                 Target::Regular(path.to_owned())
             }
@@ -62,12 +62,12 @@ impl OutputFile {
             && is_run_file(&name.to_string_lossy())
             && manifest::lists(parent_dir(path), SUMMARY)
         {
-            return refuse(format!("this is a file of a run, whose {MANIFEST} lists it; name another one"));
+            return refuse(format!("is a file of a run, listed in its {MANIFEST}; specify another file"));
         }
         Ok(OutputFile { target })
     }
 
-    /// Returns the directory in which files are made and renamed; `None` if the file is only written to.
+    /// Returns the directory in which the file is created and renamed; `None` for devices, pipes and standard output.
     pub fn dir(&self) -> Option<&Path> {
         match &self.target {
             Target::Regular(path) => Some(parent_dir(path)),
@@ -75,16 +75,16 @@ impl OutputFile {
         }
     }
 
-    /// Returns whether it is standard output, where nothing else should be said then.
+    /// Returns whether this is standard output; then nothing else should be printed there.
     pub fn is_stdout(&self) -> bool {
         matches!(self.target, Target::Stdout)
     }
 
-    /// Writes all of the content: a regular file as [`write_atomic`], others from where they are.
+    /// Writes the content: regular files with [`write_atomic`], others at their current position.
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// If the file cannot be written.
     pub fn write(&self, content: &[u8], mode: u32) -> io::Result<()> {
         match &self.target {
             Target::Regular(path) => write_atomic(path, content, mode),
@@ -162,10 +162,10 @@ mod tests {
         assert!(at("link").is_symlink());
         assert_eq!(fs::read(at("elsewhere/page")).unwrap(), b"new");
         let refused = |path: &Path| OutputFile::open(path).unwrap_err().to_string();
-        assert!(refused(&at("dangling")).contains("a symbolic link to a file that does not exist"));
+        assert!(refused(&at("dangling")).contains("symbolic link to a file that does not exist"));
         assert!(refused(&at("elsewhere")).contains("a directory"));
-        assert!(refused(&at("missing/page")).contains("there is no directory"));
-        assert!(refused(Path::new("")).contains("there is no directory"));
+        assert!(refused(&at("missing/page")).contains("does not exist"));
+        assert!(refused(Path::new("")).contains("does not exist"));
         assert_eq!(fs::read_dir(dir.path()).unwrap().count(), 3, "no draft");
     }
 

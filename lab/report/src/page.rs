@@ -1,4 +1,4 @@
-//! `report.html`: one file, nothing loaded from anywhere.
+//! `report.html`: a self-contained page without external resources.
 
 use super::chart::{Chart, LegendPlacement, Line, PLOT_CSS, Size, sample_line};
 use super::figures::{Figure, Layout, Section};
@@ -11,10 +11,10 @@ use weir_units::Time;
 
 const PAGE_CSS: &str = include_str!("page.css");
 
-/// More ports than this are in `summary.json`, not in the page.
+/// Maximum number of ports on the page; `summary.json` has all.
 const MAX_PORT_ROWS: usize = 24;
 
-/// Returns a page with this in it.
+/// Returns an HTML page with this content.
 pub fn html_page(title: &str, content: &Markup) -> String {
     let markup = html! {
         (DOCTYPE)
@@ -23,7 +23,7 @@ pub fn html_page(title: &str, content: &Markup) -> String {
                 meta charset="utf-8";
                 meta name="viewport" content="width=device-width, initial-scale=1";
                 meta name="color-scheme" content="light dark";
-                // Even if some text were taken for markup, nothing is loaded and nothing is sent.
+                // Defence in depth: even if a text were taken for markup, the page cannot load or send anything.
                 meta http-equiv="Content-Security-Policy" content="default-src 'none'; style-src 'unsafe-inline'; script-src 'unsafe-inline'; base-uri 'none'; form-action 'none'";
                 title { (title) " · Weir" }
                 style { (PreEscaped(PLOT_CSS)) (PreEscaped(PAGE_CSS)) }
@@ -78,7 +78,7 @@ fn heading(run: &RunDescription, results: &Results) -> Markup {
     }
 }
 
-/// Virtual time, of each scheme if all have the same: `2 schemes of 1 ms`.
+/// Returns the simulated time, such as `2 schemes of 1 ms` if it is the same for all.
 pub fn simulated(results: &Results) -> String {
     let (seconds, schemes) = (results.summary.virtual_s, results.order.len());
     let each = seconds / schemes.max(1) as f64;
@@ -143,29 +143,29 @@ fn metric_row(metric: &Metric) -> Markup {
 }
 
 fn published(run: &RunDescription, summary: &Summary) -> Markup {
-    // A note may be there to be read only: without any of our values the column goes.
+    // Notes may have no measured value; if none has one, the column is omitted.
     let measured = run.paper.iter().any(|note| note.ours.is_some());
     let reasons = run.paper.iter().any(|note| note.reason.is_some());
     html! {
         @if !run.paper.is_empty() {
             section {
-                h2 { "Beside the paper" }
+                h2 { "Comparison with the paper" }
                 div.scroll {
                     table.published {
                         thead { tr {
-                            th scope="col" { "what" } th scope="col" { "the paper says" }
-                            @if measured { th scope="col" { "we measured" } }
+                            th scope="col" { "what" } th scope="col" { "paper" }
+                            @if measured { th scope="col" { "measured" } }
                             th scope="col" { "source" }
-                            @if reasons { th scope="col" { "why they differ" } }
+                            @if reasons { th scope="col" { "reason for difference" } }
                         } }
                         tbody {
                             @for note in &run.paper {
                                 tr {
                                     th scope="row" { (note.what) }
-                                    td data-label="the paper says" { (note.value) }
-                                    @if measured { td data-label="we measured" { (paper_value::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
+                                    td data-label="paper" { (note.value) }
+                                    @if measured { td data-label="measured" { (paper_value::ours(note, summary).unwrap_or_else(|| "-".to_owned())) } }
                                     td.source data-label="source" { (note.source) }
-                                    @if reasons { td.source data-label="why they differ" { (note.reason.as_deref().unwrap_or_default()) } }
+                                    @if reasons { td.source data-label="reason for difference" { (note.reason.as_deref().unwrap_or_default()) } }
                                 }
                             }
                         }
@@ -176,7 +176,7 @@ fn published(run: &RunDescription, summary: &Summary) -> Markup {
     }
 }
 
-/// Returns a section of charts, with one legend for all.
+/// Returns a section of charts with a common legend.
 pub fn charts(section: &Section) -> Markup {
     html! {
         section {
@@ -189,7 +189,7 @@ pub fn charts(section: &Section) -> Markup {
     }
 }
 
-/// Returns the lines of a section's charts, each once.
+/// Returns the legend: each line of the section's charts once.
 fn legend(section: &Section) -> Markup {
     let charts = section.figures.iter().filter_map(|figure| figure.picture.chart());
     let mut entries: Vec<&Line> = Vec::new();
@@ -207,7 +207,7 @@ fn legend(section: &Section) -> Markup {
     }
 }
 
-/// A full-width chart is there twice, and the style sheet shows the one that fits the window.
+/// A full-width chart is drawn for two widths, and the style sheet shows the one that fits the window.
 fn chart(figure: &Figure, full: bool) -> Markup {
     let chart = figure.picture.chart().filter(|chart| chart.names == LegendPlacement::Legend);
     let notes: Vec<(&Line, &str)> = chart.map_or_else(Vec::new, |chart| {
@@ -231,7 +231,7 @@ fn chart(figure: &Figure, full: bool) -> Markup {
     }
 }
 
-/// Returns the table of ports, each a link to the chart of its queue if there is one.
+/// Returns the table of ports. Ports with a chart of their queue link to it.
 pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
     let chart = |port: &str| {
         let name = format!("queue-{}", file_name(port));
@@ -280,8 +280,8 @@ pub(super) fn ports(results: &Results, sections: &[Section]) -> Markup {
 fn reproduce_section(run: &RunDescription) -> Markup {
     html! {
         section.origin {
-            h2 { "How to repeat it" }
-            p { "The file below, with every default filled in and saved beside this page as " code { "run.yaml" }
+            h2 { "Reproduce this run" }
+            p { "The file below, with every default filled in and saved next to this page as " code { "run.yaml" }
                 ", gives the same digest again: " code { "weir run run.yaml" } "." }
             details {
                 summary { "run.yaml" }

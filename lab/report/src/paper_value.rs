@@ -1,4 +1,4 @@
-//! "The paper says, we measured": values from `summary.json` beside published ones.
+//! Values of `summary.json` next to values published in papers.
 
 use super::format;
 use super::metrics::LONG_US;
@@ -6,27 +6,27 @@ use serde_json::Value;
 use weir_experiment::results::Summary;
 use weir_units::Time;
 
-/// A published value, and where ours is found.
+/// A published value, and the path of the measured one.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PaperValue {
     /// The quantity that was measured.
     pub what: String,
-    /// The paper's value, in its words.
+    /// The paper's value, as printed.
     pub value: String,
     /// Figure or section; may be empty.
     pub source: String,
-    /// Ours: a path into `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`; the
-    /// quotient of two, `A / B`; or by how much one differs from the other, `A vs B`, in percent.
+    /// Measured value: a path below `schemes` of `summary.json` such as `fncc.queues.s1:3.peak_bytes`, the quotient of two paths,
+    /// `A / B`, or the change from B to A in percent, `A vs B`. `None`: no measured value.
     pub ours: Option<String>,
-    /// The reason why ours differs, if it is known.
+    /// Reason for a difference from the paper, if known.
     pub reason: Option<String>,
 }
 
-/// Returns what a [`PaperValue::ours`] comes to; `None` when it asks for nothing that the summary has.
+/// Evaluates a formula, see [`PaperValue::ours`]; `None` if the summary lacks a value.
 pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     let schemes = serde_json::to_value(&summary.schemes).ok()?;
     let number = |path: &str| match find(&schemes, path.trim()) {
-        // `drops` is of all reasons; of none the sum would be -0.
+        // `drops` is the sum over all reasons. The sum of no floats would be -0.
         Some(Value::Object(counts)) => {
             counts.values().map(Value::as_f64).sum::<Option<f64>>().map(|sum| sum + 0.0)
         }
@@ -47,12 +47,12 @@ pub fn value(formula: &str, summary: &Summary) -> Option<f64> {
     value.is_finite().then_some(value)
 }
 
-/// Counts that `summary.json` leaves out where there were none.
+/// Counts that `summary.json` omits if they are 0.
 const ABSENT_IF_ZERO: [&str; 2] = ["timeouts", "suppressions"];
 const QUOTIENT: &str = " / ";
 const CHANGE: &str = " vs ";
 
-/// Returns a value of `formula` as text, with the unit that the end of its path names.
+/// Formats a value of `formula` with the unit that follows from the last key of its path.
 pub fn text(formula: &str, value: f64) -> String {
     match formula.trim() {
         f if f.contains(CHANGE) => format!("{value:+.1} %"),
@@ -64,14 +64,14 @@ pub fn text(formula: &str, value: f64) -> String {
     }
 }
 
-/// Our value as text; `None` when the note asks for none, or for nothing that the summary has.
+/// Returns the measured value as text; `None` if the note has no formula, or the summary lacks a value.
 pub fn ours(note: &PaperValue, summary: &Summary) -> Option<String> {
     let formula = note.ours.as_deref()?;
     Some(text(formula, value(formula, summary)?))
 }
 
-/// Follows a path of keys joined by dots. A key may have dots in it (`hpcc eta=0.95`), so every key
-/// that begins the path is tried.
+/// Follows a path of keys joined by dots. Keys may contain dots (`hpcc eta=0.95`), so every key that is a prefix of the path is
+/// tried.
 fn find<'a>(value: &'a Value, path: &str) -> Option<&'a Value> {
     match value {
         _ if path.is_empty() => Some(value),

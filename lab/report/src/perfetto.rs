@@ -1,8 +1,8 @@
-//! A run for the Perfetto UI (<https://ui.perfetto.dev>), in Chrome's JSON trace format.
+//! Exports a run to the Perfetto UI (<https://ui.perfetto.dev>), in Chrome's JSON trace format.
 //!
-//! Every switch and host under every scheme is a process. A port is a thread for each priority class, whose slices are the
-//! PFC pauses that it sent, with counters of its queue and its load. A flow is an asynchronous slice of its sender, with a
-//! counter of its rate. A packet is a slice of its sender and of every switch that it came to, joined by flow arrows.
+//! Every pair of a scheme and a node is a process. A port is a thread for each priority class, whose slices are the PFC pauses
+//! that it sent, with counters of its queue and its utilisation. A flow is an asynchronous slice of its sender, with a counter
+//! of its rate. A packet is a slice of its sender and of every switch on its path, connected by flow arrows.
 
 use super::figures::carry_over_utilisation;
 use super::format;
@@ -16,7 +16,7 @@ use weir_units::Time;
 ///
 /// # Errors
 ///
-/// The error of `out`.
+/// If `out` cannot be written.
 pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace::begin(out)?;
     for (scheme, series) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))
@@ -26,20 +26,19 @@ pub fn write(results: &Results, out: &mut impl Write) -> io::Result<()> {
     trace.end()
 }
 
-/// A packet in a switch, as `weir trace` follows it.
+/// The traversal of a switch by a packet, for `weir trace`.
 pub struct SwitchTraversal {
-    /// The switch.
     pub switch: String,
-    /// A name for the packet.
+    /// Name of the packet.
     pub name: String,
-    /// Steps of the switch, in order.
+    /// Processing steps in order.
     pub steps: Vec<String>,
-    /// The passage that it came from, by index.
+    /// Index of the previous traversal; `None` for the first one.
     pub from: Option<usize>,
 }
 
-/// Writes passages one after the other: a slice for each, and in it one for each step. An arrow leads to the first passage
-/// that followed. A step has no duration in P4; here it takes a microsecond.
+/// Writes traversals in sequence: a slice for each, with a nested slice for each step. An arrow leads from a traversal to the
+/// first one that followed. Steps have no duration in P4; each is drawn as one microsecond.
 ///
 /// # Errors
 ///
@@ -47,7 +46,7 @@ pub struct SwitchTraversal {
 pub fn write_passages(passages: &[SwitchTraversal], out: &mut impl Write) -> io::Result<()> {
     let mut trace = Trace::begin(out)?;
     let next = |at: usize| passages.iter().position(|passage| passage.from == Some(at));
-    // Passages of one packet, without its copies, share an id.
+    // Traversals of the same packet, without its copies, share an id.
     let mut ids: Vec<usize> = Vec::new();
     let mut now: u64 = 0;
     for (at, SwitchTraversal { switch, name, steps, from }) in passages.iter().enumerate() {
@@ -76,29 +75,29 @@ pub fn write_passages(passages: &[SwitchTraversal], out: &mut impl Write) -> io:
 struct Trace<'a, W> {
     out: &'a mut W,
     first: bool,
-    /// Process numbers of nodes under schemes.
+    /// Process ids by scheme and node.
     processes: BTreeMap<String, usize>,
-    /// Asynchronous slices so far.
+    /// Number of asynchronous slices so far.
     asynchronous: usize,
-    /// Packets with arrows so far.
+    /// Number of packets with arrows so far.
     arrows: usize,
 }
 
-/// A packet at a place, for some time.
+/// The stay of a packet at a host or switch.
 struct PacketSlice {
-    /// Number of the packet.
+    /// Index of the packet.
     packet: usize,
-    /// Another slice of the packet comes before, or behind.
+    /// Whether another slice of the packet precedes, and whether one follows.
     arrows: (bool, bool),
     since: Time,
     until: Time,
 }
 
-/// Threads from this number on hold packets.
+/// Lowest thread id for packets.
 const PACKET_TID_BASE: usize = 1 << 25;
 
-/// Returns the thread of a port and a class. Pauses of different classes may overlap, which slices of one thread must
-/// not.
+/// Returns the thread id of a port and priority class. Pauses of different classes may overlap, which slices of the same thread
+/// must not.
 fn thread(port: u16, class: u8) -> u64 {
     const CLASSES: u64 = 256;
     u64::from(port) * CLASSES + u64::from(class)
@@ -120,7 +119,7 @@ impl<'a, W: Write> Trace<'a, W> {
         serde_json::to_writer(&mut *self.out, event).map_err(io::Error::from)
     }
 
-    /// Returns the number of a node's process, which is named when it is first asked for.
+    /// Returns the process id of a node, and writes its name on first use.
     fn process(&mut self, scheme: &str, node: &str) -> io::Result<usize> {
         let name = format!("{scheme}: {node}");
         if let Some(&pid) = self.processes.get(&name) {
@@ -178,8 +177,8 @@ impl<'a, W: Write> Trace<'a, W> {
         self.packets(scheme, &series.packets)
     }
 
-    /// The stays of packets at hosts and switches. Those at one port may overlap, which slices of one thread must not: each
-    /// takes the first thread that is free.
+    /// Writes the stays of packets at hosts and switches. They may overlap, which slices of the same thread must not, so each uses
+    /// the first free thread.
     fn packets(&mut self, scheme: &str, packets: &[PacketPath]) -> io::Result<()> {
         let mut places: BTreeMap<(&str, String), Vec<PacketSlice>> = BTreeMap::new();
         for (packet, path) in packets.iter().enumerate() {
@@ -205,7 +204,7 @@ impl<'a, W: Write> Trace<'a, W> {
         for ((node, place), mut stays) in places {
             let pid = self.process(scheme, node)?;
             stays.sort_by_key(|stay| (stay.since, stay.until));
-            // When each of its threads is free.
+            // Time from which each thread is free.
             let mut free: Vec<Time> = Vec::new();
             for stay in stays {
                 let row = free.iter().position(|&free| free <= stay.since).unwrap_or(free.len());
@@ -233,7 +232,7 @@ impl<'a, W: Write> Trace<'a, W> {
         });
         let (from, to) = stay.arrows;
         if from || to {
-            // The second version of flow events: the slices of a packet share an id.
+            // Flow events, version 2: the slices of a packet share a bind id.
             slice["bind_id"] = json!(format!("{:#x}", self.arrows + stay.packet + 1));
             slice["flow_in"] = json!(from);
             slice["flow_out"] = json!(to);
@@ -241,7 +240,7 @@ impl<'a, W: Write> Trace<'a, W> {
         self.event(&slice)
     }
 
-    /// A value at the beginning, and then at each sample that differs from the one before.
+    /// Writes a value at the beginning, and at each sample that differs from the previous one.
     fn counter(
         &mut self,
         pid: usize,
@@ -261,7 +260,7 @@ impl<'a, W: Write> Trace<'a, W> {
         Ok(())
     }
 
-    /// Each pause of a port and class until its resume, or the end of the run.
+    /// Writes each pause of a port and class, which lasts until its resume or the end of the run.
     fn pauses(&mut self, scheme: &str, series: &SchemeTrace) -> io::Result<()> {
         let mut named = BTreeSet::new();
         let mut open: BTreeMap<(&str, u16, u8), Time> = BTreeMap::new();
@@ -274,7 +273,7 @@ impl<'a, W: Write> Trace<'a, W> {
                     slices.push((key, since, *time));
                     open.remove(&key);
                 }
-                // A pause that is sent again goes on.
+                // A repeated pause extends the current one.
                 _ => {}
             }
         }

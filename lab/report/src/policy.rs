@@ -1,10 +1,10 @@
-//! Describes the policies of a run in words, for the terminal and for the page.
+//! Describes the policies of a run in sentences, for the terminal and the HTML report.
 
 use super::format;
 use maud::{Markup, html};
 use weir_experiment::results::{PolicySetSummary, PolicySummary, Results};
 
-/// Returns a sentence for each policy that was set, and one for the messages, of each scheme whose hosts take part.
+/// Returns, for each scheme with policies, a sentence for each policy that was set and one about the messages.
 pub fn lines(results: &Results) -> Vec<String> {
     let mut all = Vec::new();
     for scheme in &results.order {
@@ -50,7 +50,7 @@ fn of_messages(policy: &PolicySummary) -> String {
     text
 }
 
-/// Returns the same as a part of the page; nothing where hosts take no part.
+/// Returns these sentences as HTML; empty if the experiment has no policies.
 pub fn section(results: &Results) -> Markup {
     let lines = lines(results);
     html! {

@@ -1,11 +1,11 @@
-//! Times and rates of scale models, as they are at full speed.
+//! Converts the results of a scale model (`--rate`) back to the experiment's own rate: times are divided by the factor, rates
+//! multiplied.
 
 use super::load::LoadedRun;
 use weir_experiment::results::{SchemeSummary, SchemeTrace};
 use weir_units::{Bandwidth, Time};
 
-/// Divides the times of scale models by their factor and multiplies their rates by it, if the runs do not all have the
-/// same factor. Numbers of runs at different speeds can then be compared.
+/// Converts all runs, unless all have the same factor, so that runs at different rates can be compared.
 pub fn convert(runs: &mut [LoadedRun]) {
     if runs.windows(2).all(|pair| pair[0].slowdown == pair[1].slowdown) {
         return;

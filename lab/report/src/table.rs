@@ -5,14 +5,14 @@ use comfy_table::{Attribute, Cell, CellAlignment, ContentArrangement, LineStyle,
 use std::ops::Range;
 use weir_experiment::results::Results;
 
-/// Three rules and no walls.
+/// Three horizontal rules and no vertical ones.
 const STYLE: TableStyle = TableStyle::new()
     .top_border(LineStyle::new('─', '─', '─', '─'))
     .header_separator(LineStyle::new('─', '─', '─', '─'))
     .bottom_border(LineStyle::new('─', '─', '─', '─'));
 
-/// Draws the comparison of schemes. `styled` adds bold letters, for terminals. A row for each scheme if that fits `width`
-/// columns, else a row for each metric, and below each other as many schemes as fit.
+/// Draws the comparison of schemes: a row for each scheme if that fits `width` columns, else a row for each metric, in several
+/// stacked tables if necessary. `styled` adds bold for terminals.
 pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
     let metrics: Vec<Metric> = metrics(results).into_iter().map(Metric::readable).collect();
     let wide = by_scheme(results, &metrics, styled);
@@ -20,7 +20,7 @@ pub fn table(results: &Results, styled: bool, width: Option<usize>) -> String {
     stack_tables(results.order.len(), width, |schemes| by_metric(results, &metrics, schemes, styled))
 }
 
-/// Draws `count` things in tables below each other, in each as many as fit, at least one.
+/// Draws `count` items in stacked tables with as many items per table as fit, at least one.
 fn stack_tables(count: usize, width: usize, draw: impl Fn(Range<usize>) -> String) -> String {
     let (mut parts, mut from) = (Vec::new(), 0);
     while from < count {
@@ -33,7 +33,7 @@ fn stack_tables(count: usize, width: usize, draw: impl Fn(Range<usize>) -> Strin
     parts.join("\n")
 }
 
-/// Columns that a text takes, without escape sequences.
+/// Returns the width of a text in columns, without escape sequences.
 fn columns_of(text: &str) -> usize {
     let plain = |line: &str| {
         let mut parts = line.split('\u{1b}');
@@ -68,7 +68,7 @@ fn bold(cell: Cell, yes: bool) -> Cell {
 fn by_scheme(results: &Results, metrics: &[Metric], styled: bool) -> String {
     let mut table = empty(styled);
     let heads = metrics.iter().map(|m| {
-        // Two words in two lines, the unit below: the table stays narrow.
+        // One word per line, and the unit below, to keep the table narrow.
         let words = m.name.replace(' ', "\n");
         let unit = if m.unit.is_empty() { String::new() } else { format!("\n({})", m.unit) };
         bold(right(words + &unit), styled)
@@ -101,7 +101,7 @@ fn padded(mut table: Table, right: u16) -> String {
     table.trim_fmt()
 }
 
-/// Makes a table break its cells into lines where it is wider than `width` columns.
+/// Wraps the cells of a table that is wider than `width` columns.
 pub fn fit(table: &mut Table, width: Option<usize>) {
     if let Some(width) = width.filter(|&width| columns_of(&table.trim_fmt()) > width) {
         table.set_content_arrangement(ContentArrangement::Dynamic);
@@ -109,7 +109,7 @@ pub fn fit(table: &mut Table, width: Option<usize>) {
     }
 }
 
-/// Returns a table of texts: heads with the side that their columns are set to.
+/// Returns a table of texts. Each head has the alignment of its column.
 pub fn columns(
     head: &[(String, CellAlignment)],
     rows: impl Iterator<Item = Vec<String>>,
@@ -129,7 +129,7 @@ pub fn columns(
     table.trim_fmt()
 }
 
-/// As [`columns`], but if that does not fit: a column for each row, and below each other as many as fit.
+/// Like [`columns`], but transposed if that does not fit, in several stacked tables if necessary.
 pub fn transposable(
     head: &[(String, CellAlignment)],
     rows: &[Vec<String>],

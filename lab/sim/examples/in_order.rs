@@ -1,13 +1,13 @@
-//! Are deflected messages ever reordered? Over a number of packets, two fabrics, several seeds:
+//! Checks that deflection never reorders messages, over a given number of packets, several fabrics and seeds:
 //!
 //! ```text
 //! cargo run --release -p weir-sim --example in_order -- 1000000
 //! ```
 //!
-//! Messages of 8 KB under Dart and under IOFD alone, uplinks oversubscribed; and with incasts, where receivers' ports are
-//! deflected from too. Each run must have no packet out of order,
-//! sent again or dropped (a wrong host drops, and so does a TTL that ends), no entry of a deflection table overwritten
-//! and none in use at the end. Exit status 1 if one has.
+//! The cases are messages of 8 KB with oversubscribed uplinks, under Dart and under IOFD alone, and incasts, where
+//! packets are also deflected at the ports of receivers. In each run no packet may be out of order, retransmitted or
+//! dropped (by a wrong host or because its TTL ended), and no entry of a deflection table may be overwritten, or in
+//! use at the end. The exit status is 1 if a run violates this.
 
 #![allow(clippy::print_stdout)] // A command.
 
@@ -24,13 +24,13 @@ struct Case {
     deflected: &'static str,
     scheme: &'static str,
     fabrics: [(&'static str, &'static str); 2],
-    /// Of topology, scheme, seed and how long messages come.
+    /// Builds the experiment from topology, scheme, seed, and the time until which messages start.
     load: fn(&str, &str, u64, Time) -> Experiment,
 }
 const CASES: [Case; 3] = [
     Case { deflected: "dart", scheme: "dart", fabrics: FABRICS, load: experiment },
     Case { deflected: "iofd", scheme: "iofd", fabrics: FABRICS, load: experiment },
-    // From receivers' ports too, with a tenth of the usual queue.
+    // Also deflects at the ports of receivers, with a tenth of the usual queue.
     Case {
         deflected: "at hosts",
         scheme: "{scheme: dart, set: {deflect_at_hosts: on, deflect_above: 1500B/10Gbps}}",
@@ -38,7 +38,7 @@ const CASES: [Case; 3] = [
         load: with_incasts,
     },
 ];
-/// Packets that the fabrics here carry in a millisecond, about: the example runs until it has enough.
+/// Initial duration of a run. A run is repeated with a longer duration until it has enough packets.
 const STEP: Time = Time::from_ms(1);
 
 fn main() {

@@ -1,12 +1,12 @@
-//! Two sides of a fabric, if no two processes of one side are neighbours: in a fat-tree, for example, hosts and aggregation
-//! switches are one side, edge and core switches the other.
+//! Splits the processes of a fabric into two sides such that no two processes of one side are neighbours. In a
+//! fat-tree, for example, hosts and aggregation switches are one side, edge and core switches the other.
 //!
-//! Frames come from the other side only, and take at least the lookahead. So while one side stands still, the other can run
-//! from the lookahead before that time to the lookahead after it: twice as long as all processes together can. Whenever a
-//! process runs, its tables are brought into the caches, which half as many runs do half as often.
+//! A process receives frames only from the other side, after at least the lookahead. While one side stands at time t,
+//! the other side can therefore run from t - lookahead to t + lookahead, a window twice as long as without sides.
+//! Each process then runs half as often, and its tables are loaded into the cache half as often.
 
-/// Returns the processes of each side, in the order of `all`: of two sides, or of one if neighbours cannot be told apart.
-/// `neighbours` has those of each process.
+/// Returns the processes of each side, in the order of `all`. The result is a single side if the graph, given by the
+/// `neighbours` of each process, is not bipartite.
 pub(crate) fn bipartition(all: &[u32], neighbours: &[Vec<u32>]) -> Vec<Vec<u32>> {
     let mut side = vec![None; all.len()];
     for &first in all {
@@ -16,9 +16,9 @@ pub(crate) fn bipartition(all: &[u32], neighbours: &[Vec<u32>]) -> Vec<Vec<u32>>
         side[first as usize] = Some(false);
         let mut waiting = vec![(first, false)];
         while let Some((next, own)) = waiting.pop() {
-            for &there in &neighbours[next as usize] {
-                match side[there as usize].replace(!own) {
-                    None => waiting.push((there, !own)),
+            for &neighbour in &neighbours[next as usize] {
+                match side[neighbour as usize].replace(!own) {
+                    None => waiting.push((neighbour, !own)),
                     Some(known) if known == own => return vec![all.to_vec()],
                     Some(_) => {}
                 }

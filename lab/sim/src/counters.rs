@@ -1,11 +1,11 @@
-//! Reads the counters of a fabric in virtual time.
+//! Collects the counters of all switches and hosts of a simulated fabric.
 
 use crate::network::View;
 use weir_experiment::counts::{Counts, count_program};
 use weir_switch::drops::DropReason;
 use weir_switch::engine::Switch;
 
-/// Reads all counters of `network`.
+/// Returns all counters of `network`. Drops at hosts are counted under `host_<reason>`.
 pub fn collect_counts(network: &View<'_>) -> Counts {
     let mut counts = Counts::default();
     for (reason, packets) in network.lost() {
@@ -26,14 +26,14 @@ pub fn collect_counts(network: &View<'_>) -> Counts {
     counts
 }
 
-/// Adds what one switch has counted.
+/// Adds the counters of a switch to `counts`.
 pub fn add_switch_counts(counts: &mut Counts, switch: &Switch) {
     let read = |counter: &str, index: u32| {
         switch.pipeline().counter_read(counter, index as usize).map_or(0, |value| value.packets)
     };
     count_program(counts, read);
     for (reason, tally) in switch.drops().iter() {
-        // What the program dropped stands under the program's reasons already.
+        // `count_program` has counted the drops of the program already, by the program's own reasons.
         if reason != DropReason::IngressDrop {
             *counts.drops.entry(reason.name().to_owned()).or_default() += tally.packets;
         }

@@ -1,9 +1,12 @@
-//! Finds PFC deadlocks: ports that wait for each other in a cycle, so that none of their packets ever moves again.
+//! Detects PFC deadlocks: queues that wait for each other in a cycle, so that none of their packets ever moves again.
 //!
-//! A queue is stuck if its neighbour has paused it and will never let it go on: what the neighbour holds of that link and class
-//! waits in queues that are stuck themselves, and is too much for a resume even when all else has drained. [`detect`] takes
-//! all queues that are paused now and removes those that could go on, until none is left or nothing changes. So what it
-//! finds is no congestion, however long: only a fault or a restart could end it. With dynamic thresholds it may miss one.
+//! A queue is stuck if its neighbour has paused it and can never resume it: the packets of that link and class that
+//! the neighbour buffers wait in queues that are stuck themselves, and exceed the resume threshold even after
+//! everything else has drained.
+//! [`detect`] computes the greatest set of such queues: it starts with all paused queues and removes those that could
+//! be resumed if everything outside the set drained, until the set is empty or does not change. Congestion, however
+//! long, is therefore never reported; only a fault or a restart can resolve what is found. With dynamic thresholds a
+//! deadlock may be missed.
 
 use crate::network::View;
 use crate::process::UNCONNECTED;
@@ -17,49 +20,43 @@ use weir_units::Time;
 /// A queue of a switch: an egress port and a class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct QueueId {
-    /// The switch of the port.
     pub switch: SwitchIx,
-    /// The egress port.
     pub port: u16,
-    /// The priority class.
     pub class: u8,
 }
 
-/// A stuck queue of a deadlock's cycle. It waits for the next one.
+/// A stuck queue of the cycle, which waits for the next queue of the cycle.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct BlockedQueue {
-    /// The queue.
     pub queue: QueueId,
-    /// Packets in it.
     pub packets: u32,
-    /// Their bytes.
     pub bytes: u64,
-    /// Source and message of its first packet.
+    /// Source address and message id of the packet at the head of the queue; `None` if it does not parse.
     pub first: Option<(Ipv4Addr, u32)>,
 }
 
-/// Queues that wait in a cycle, each for the next and the last for the first, and the packets behind them.
+/// A deadlock: a cycle of queues, and the size of all that is stuck because of it.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Deadlock {
-    /// The queues, in order.
+    /// In order of waiting; the last queue waits for the first.
     pub cycle: Vec<BlockedQueue>,
-    /// All queues that are stuck, those behind the cycle too.
+    /// Number of stuck queues, including those that wait for the cycle without being part of it.
     pub queues: usize,
-    /// Packets in them.
+    /// Number of packets in all stuck queues.
     pub packets: u64,
 }
 
 impl Deadlock {
-    /// As the summary has it, with names.
+    /// Returns the deadlock for the report, with names in place of indices.
     pub fn summarise(&self, topology: &Topology, now: Time) -> DeadlockSummary {
         let named = |ip| topology.hosts.iter().find(|host| host.ip == ip).map(|host| host.name.clone());
         let name = |ip: Ipv4Addr| named(ip).unwrap_or_else(|| ip.to_string());
-        let stuck = |it: &BlockedQueue| StuckQueue {
-            port: format!("{}:{}", topology.switch(it.queue.switch).name, it.queue.port),
-            class: it.queue.class,
-            packets: it.packets,
-            bytes: it.bytes,
-            first: it.first.map(|(source, message)| format!("{} message {message}", name(source))),
+        let stuck = |blocked: &BlockedQueue| StuckQueue {
+            port: format!("{}:{}", topology.switch(blocked.queue.switch).name, blocked.queue.port),
+            class: blocked.queue.class,
+            packets: blocked.packets,
+            bytes: blocked.bytes,
+            first: blocked.first.map(|(source, message)| format!("{} message {message}", name(source))),
         };
         DeadlockSummary {
             at_us: now.as_us_f64(),
@@ -70,7 +67,7 @@ impl Deadlock {
     }
 }
 
-/// Returns the deadlock that there is now, if there is one.
+/// Returns the present deadlock, if there is one.
 pub fn detect(network: &View<'_>) -> Option<Deadlock> {
     let mut stuck: BTreeSet<QueueId> = paused(network).collect();
     loop {
@@ -93,7 +90,7 @@ pub fn detect(network: &View<'_>) -> Option<Deadlock> {
     }
 }
 
-/// Returns the queues with packets that a neighbouring switch has paused without a resume frame in flight.
+/// Returns the non-empty queues that a neighbouring switch has paused, unless a PFC frame from it is in flight.
 fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> {
     let queues = network.switches().flat_map(|chassis| {
         let switch = chassis.ix;
@@ -111,7 +108,7 @@ fn paused<'v>(network: &'v View<'v>) -> impl Iterator<Item = QueueId> + use<'v> 
     })
 }
 
-/// Returns the switch that a queue sends to, and its ingress port.
+/// Returns the switch to which a queue sends, and the ingress port there; `None` if the queue sends to a host.
 fn far_end(network: &View<'_>, queue: QueueId) -> Option<(SwitchIx, u16)> {
     let direction = direction(network, queue.switch, queue.port)?;
     match network.far_end(direction) {
@@ -129,7 +126,7 @@ fn pfc_in_flight(network: &View<'_>, from: SwitchIx, port: u16) -> bool {
     direction(network, from, port).is_some_and(|index| !network.wire(index).pfc.is_empty())
 }
 
-/// Returns a cycle among the stuck queues, and how much is stuck.
+/// Returns a cycle among the stuck queues and the totals of all stuck queues.
 fn describe(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Deadlock {
     let level = |queue: &QueueId| {
         let tm = network.switch(queue.switch).switch.queues();
@@ -151,8 +148,8 @@ fn describe(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Deadlock {
     }
 }
 
-/// Returns the shortest cycle through a queue that lies on one. Each stuck queue waits for another: following them leads to a
-/// cycle.
+/// Returns a shortest cycle through one of the stuck queues. Each stuck queue waits for another one, so following the
+/// first wait of each, until a queue repeats, finds a queue on a cycle.
 fn cycle(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Vec<QueueId> {
     let mut followed = BTreeSet::new();
     let mut from = stuck.first().copied();
@@ -160,7 +157,7 @@ fn cycle(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Vec<QueueId> {
         from = waits_for(network, stuck, queue).first().copied();
     }
     let Some(from) = from else { return Vec::new() };
-    // Breadth first, each queue with the place of the one before it.
+    // Breadth-first search from that queue. Each entry holds the index of its predecessor.
     let mut reached = vec![(from, None)];
     let mut seen = BTreeSet::new();
     let mut at = 0;
@@ -182,14 +179,16 @@ fn cycle(network: &View<'_>, stuck: &BTreeSet<QueueId>) -> Vec<QueueId> {
     Vec::new()
 }
 
-/// Returns the stuck queues of the next switch in which packets of this link and class wait.
+/// Returns the stuck queues of the next switch that hold packets received from `queue`'s link in its class.
 fn waits_for(network: &View<'_>, stuck: &BTreeSet<QueueId>, queue: QueueId) -> Vec<QueueId> {
     let Some((next, ingress)) = far_end(network, queue) else { return Vec::new() };
     let tm = network.switch(next).switch.queues();
     let charge = Some((ingress, queue.class));
-    let place = |port, class| QueueId { switch: next, port, class };
-    let there = stuck.range(place(0, 0)..=place(u16::MAX, u8::MAX)).copied();
-    there.filter(|it| tm.waiting(it.port, it.class).any(|(_, charged)| charged == charge)).collect()
+    let id = |port, class| QueueId { switch: next, port, class };
+    let stuck_at_next = stuck.range(id(0, 0)..=id(u16::MAX, u8::MAX)).copied();
+    stuck_at_next
+        .filter(|queue| tm.waiting(queue.port, queue.class).any(|(_, charged)| charged == charge))
+        .collect()
 }
 
 fn first_packet(network: &View<'_>, queue: QueueId) -> Option<(Ipv4Addr, u32)> {

@@ -1,43 +1,38 @@
-//! Counts over intervals that double, as Trickle's do.
+//! A histogram of event times whose bins double in length, as Trickle's intervals do.
 
 use weir_units::Time;
 
-/// Events of a network since a moment, in intervals each twice as long as the one before. It takes the same memory however long
-/// a run is.
+/// Number of events by time since a start. Each bin is twice as long as the one before, so the memory grows only with
+/// the logarithm of the duration.
 #[derive(Clone, Debug)]
 pub struct DoublingHistogram {
     from: Time,
-    /// Length of the first interval.
+    /// Length of the first bin.
     first: Time,
     counts: Vec<u64>,
 }
 
-/// An interval and its events: later than `from`, up to `to`.
+/// A bin: the number of events later than `from` and up to `to`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct HistogramBin {
-    /// Its beginning.
     pub from: Time,
-    /// Its end.
     pub to: Time,
-    /// Events in it.
     pub count: u64,
 }
 
 impl DoublingHistogram {
-    /// Begins at `from` with an interval of length `first`, at least a picosecond.
+    /// The first bin starts at `from` and has the length `first`, at least 1 ps.
     pub fn new(from: Time, first: Time) -> DoublingHistogram {
         DoublingHistogram { from, first: first.max(Time::from_ps(1)), counts: Vec::new() }
     }
 
-    /// Begins anew.
     pub fn restart(&mut self, from: Time) {
         *self = DoublingHistogram::new(from, self.first);
     }
 
-    /// Counts an event.
     pub fn count(&mut self, at: Time) {
         let Some(since) = at.checked_sub(self.from).filter(|since| *since > Time::ZERO) else { return };
-        // Interval i ends at (2^(i + 1) - 1) times the first one's length.
+        // Bin i ends at (2^(i + 1) - 1) times the length of the first bin.
         let passed = (since.as_ps() - 1) / self.first.as_ps();
         let index = (passed + 1).ilog2() as usize;
         if self.counts.len() <= index {
@@ -46,7 +41,7 @@ impl DoublingHistogram {
         self.counts[index] += 1;
     }
 
-    /// Adds what another one with the same beginning and intervals has counted.
+    /// Adds the counts of `other`, which must have the same start and the same first bin.
     pub fn merge(&mut self, other: &DoublingHistogram) {
         if self.counts.len() < other.counts.len() {
             self.counts.resize(other.counts.len(), 0);
@@ -56,7 +51,7 @@ impl DoublingHistogram {
         }
     }
 
-    /// Returns the intervals that are over by `now`.
+    /// Returns the bins that end by `now`.
     pub fn bins_until(&self, now: Time) -> Vec<HistogramBin> {
         let (mut from, mut length, mut intervals) = (self.from, self.first, Vec::new());
         while from + length <= now {

@@ -1,50 +1,49 @@
-//! The order of events in virtual time, and the queue of those to come.
+//! The order of events in virtual time, and the queue of pending events.
 //!
 //! # The order
 //!
-//! Events run in the order of their [`EventKey`]s: by time, and at one time by the time at which they were scheduled. If that is
-//! the same too, the process's own events come first, in the order in which they were scheduled, and then frames of other
-//! processes by the number of the link. A counter over the whole fabric would depend on which thread was faster. Of these
-//! three nothing does: an event of one process has the same place whatever the others do meanwhile.
+//! Events run in the order of their [`EventKey`]s: by time, then by the time at which they were scheduled. If both
+//! are equal, the process's own events come first, in the order in which they were scheduled, followed by events that
+//! other processes scheduled, by wire index and kind. Sender and receiver know these values alike, so the order does
+//! not depend on the timing of threads, as a counter over the whole fabric would.
 //!
 //! # The queue
 //!
-//! Each process has one. It stays small because nothing queues here per packet: packets on a wire wait in their link's own
-//! FIFO, and only the first of them has an entry (see [`crate::link`]). The earliest events, which mostly are all, are kept
-//! in order: an event is put in its place from the nearer end, which takes fewer instructions than a heap. Further ones are in a
-//! four-ary heap.
+//! Each process has a queue. It stays small, because only the first packet on each wire has an entry; the others wait
+//! in the wire's FIFO (see [`crate::link`]). The earliest events, usually all of them, are in a sorted array:
+//! insertion from the nearer end takes fewer instructions than a heap. Later events are in a four-ary heap.
 
 use weir_units::Time;
 
-/// Something due at a point in time. The number is an index into the tables of a process.
+/// A kind of event. The number is an index into a table of the process: `wires`, `transmitters` or `hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Event {
     /// The first packet on this incoming wire arrives.
     Arrival(u32),
-    /// This transmitter has finished a frame and may take the next.
+    /// A transmitter has finished a frame and may send the next one.
     TxDone(u32),
     /// The first PFC frame on this incoming wire arrives.
     PfcArrival(u32),
-    /// A host asked to be woken: a pacing release or a timer.
+    /// The host's next deadline: a pacing release or a timer.
     HostTimer(u32),
-    /// A host's next flow starts or stops.
+    /// The next command of the process: a flow starts or stops at a host.
     Command,
-    /// The next flow of the workload starts.
+    /// A flow of the workload starts or stops; only in the queue of the run.
     FlowSchedule,
-    /// A frame that the wire's faults have delayed arrives.
+    /// A frame that the impairments of this wire delayed arrives.
     DelayedArrival(u32),
-    /// Time to sample queues and rates.
+    /// Queues and rates are sampled; only in the queue of the run.
     Sample,
-    /// The next fault happens, or the next policy is set.
+    /// The next fault or policy change of the experiment is due; only in the queue of the run.
     ScheduledChange,
 }
 
 const INDEX_BITS: u32 = 20;
 const KIND_BITS: u32 = 4;
 const WORD_BITS: u32 = INDEX_BITS + KIND_BITS;
-/// Links' directions or hosts that an event can name.
+/// The largest index that an event can carry.
 pub const MAX_INDEX: u32 = (1 << INDEX_BITS) - 1;
-/// Set in the ties of events that another process has scheduled.
+/// Set in [`EventKey::tie_break`] if another process scheduled the event.
 const REMOTE: u64 = 1 << 63;
 
 impl Event {
@@ -80,30 +79,29 @@ impl Event {
     }
 }
 
-/// The place of an event in the order of all events.
+/// Sort key of an event. It also contains the event itself.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub struct EventKey {
-    /// The time at which it is due.
+    /// The time at which the event is due.
     pub time: Time,
-    /// The time at which it was scheduled.
+    /// The time at which the event was scheduled.
     pub scheduled_at: Time,
-    /// `remote | last_seq | index | kind`: those of the process itself come first.
+    /// From the top: remote bit, sequence number (0 if remote), index, kind. Local events come first by convention.
     tie_break: u64,
 }
 
 impl EventKey {
-    /// The least of all keys at `time`: what is before it is earlier.
+    /// The smallest key at `time`. As an exclusive end it selects the events earlier than `time`.
     pub const fn first_at(time: Time) -> EventKey {
         EventKey { time, scheduled_at: Time::ZERO, tie_break: 0 }
     }
 
-    /// The event.
     #[inline]
     pub fn event(&self) -> Event {
         Event::unpack(self.tie_break)
     }
 
-    /// Compares as `<` does, without the calls that a comparison of tuples makes.
+    /// Same as `<`, written out to avoid the function calls of the derived comparison.
     #[inline(always)]
     fn is_before(&self, other: &EventKey) -> bool {
         if self.time != other.time {
@@ -117,18 +115,18 @@ impl EventKey {
 }
 
 const ARITY: usize = 4;
-/// Events that are kept in order.
+/// Number of events that stay in the sorted array when it is compacted or refilled.
 const NEAR_LEN: usize = 32;
-/// Room for them: they move to its beginning when they reach its end.
+/// Capacity of the sorted array. Twice [`NEAR_LEN`], so that two compactions are at least `NEAR_LEN` insertions apart.
 const NEAR_CAPACITY: usize = 2 * NEAR_LEN;
 
-/// Pending events of a process, earliest first.
+/// Pending events of a process, or of the run, earliest first.
 pub struct EventQueue {
-    /// The earliest events in order, from `head` to `tail`. There are none only if there is no event at all.
+    /// The earliest events, sorted, in `head..tail`. Empty only if no event is pending.
     near: [EventKey; NEAR_CAPACITY],
     head: usize,
     tail: usize,
-    /// A heap of the other events. Those of `near` are all before them.
+    /// A heap of the remaining events. Every event in `near` is before every event in `far`.
     far: Vec<EventKey>,
     last_seq: u64,
 }
@@ -141,40 +139,43 @@ impl Default for EventQueue {
 }
 
 impl EventQueue {
-    /// Adds `event` at `time`, which is scheduled `now`.
+    /// Schedules `event` for `time`; `now` is the present time.
     #[inline]
     pub fn push(&mut self, time: Time, event: Event, now: Time) {
-        let count = self.reserve_seq();
-        self.push_reserved(time, event, now, count);
+        let seq = self.reserve_seq();
+        self.push_reserved(time, event, now, seq);
     }
 
-    /// Takes a place in the order of what is scheduled now, for an event that becomes known later.
+    /// Reserves the next sequence number, for an event that counts as scheduled now but becomes known later.
     #[inline]
     pub fn reserve_seq(&mut self) -> u64 {
         self.last_seq += 1;
         self.last_seq
     }
 
-    /// Adds an event at a place that was [reserved](Self::reserve) when it was `scheduled_at`.
+    /// Schedules an event with the sequence number `seq` that was [reserved](Self::reserve_seq) at `scheduled_at`.
     #[inline]
-    pub fn push_reserved(&mut self, time: Time, event: Event, born: Time, count: u64) {
-        self.insert(time, born, (count << WORD_BITS) | event.pack());
+    pub fn push_reserved(&mut self, time: Time, event: Event, scheduled_at: Time, seq: u64) {
+        self.insert(time, scheduled_at, (seq << WORD_BITS) | event.pack());
     }
 
-    /// Adds an event that another process has scheduled when it was `scheduled_at`.
+    /// Adds an event that another process scheduled at `scheduled_at`. It has no sequence number: that would depend
+    /// on the order in which threads hand over frames.
     #[inline]
-    pub fn push_remote(&mut self, time: Time, event: Event, born: Time) {
-        self.insert(time, born, REMOTE | event.pack());
+    pub fn push_remote(&mut self, time: Time, event: Event, scheduled_at: Time) {
+        self.insert(time, scheduled_at, REMOTE | event.pack());
     }
 
-    /// Adds the event of a key. Its parts are passed in registers, here and to all that this calls: a key that was just
-    /// written to memory part by part would be waited for when it is read as a whole.
-    fn insert(&mut self, time: Time, born: Time, tie: u64) {
-        let key = EventKey { time, scheduled_at: born, tie_break: tie };
+    /// Inserts a key. Here and in the callees its parts are passed in registers: loading a whole key right after
+    /// storing it in parts would fail store-to-load forwarding and stall.
+    fn insert(&mut self, time: Time, scheduled_at: Time, tie_break: u64) {
+        let key = EventKey { time, scheduled_at, tie_break };
         if !self.far.is_empty() && !key.is_before(self.at(self.tail - 1)) {
-            return self.push_far(time, born, tie);
+            return self.push_far(time, scheduled_at, tie_break);
         }
-        // What is due soon goes to its place from the front, where events have left room; the events of timers are behind it.
+        // Popped events leave free slots before `head`. Transmissions and arrivals are due soon and belong near the
+        // front, timers near the back, so insertion from the nearer end moves fewer keys. Without a free slot in
+        // front, insert from the back.
         let middle = usize::midpoint(self.head, self.tail);
         if self.head > 0 && key.is_before(self.at(middle)) {
             self.head -= 1;
@@ -186,7 +187,7 @@ impl EventQueue {
             *self.at_mut(hole) = key;
             return;
         }
-        if self.tail == NEAR_CAPACITY && !self.compact_near(time, born, tie) {
+        if self.tail == NEAR_CAPACITY && !self.compact_near(time, scheduled_at, tie_break) {
             return;
         }
         let mut hole = self.tail;
@@ -198,7 +199,7 @@ impl EventQueue {
         *self.at_mut(hole) = key;
     }
 
-    /// Returns one of the earliest events: the remainder tells the compiler that it exists.
+    /// Returns `near[index]`. The remainder never changes a valid index; it removes the bounds check.
     #[inline(always)]
     fn at(&self, index: usize) -> &EventKey {
         &self.near[index % NEAR_CAPACITY]
@@ -209,30 +210,30 @@ impl EventQueue {
         &mut self.near[index % NEAR_CAPACITY]
     }
 
-    /// Makes room for an event among the earliest. Returns false if there are enough of those that are before it: then it
-    /// is among the others.
+    /// Makes room in `near` by moving its events to the front, and all but the first [`NEAR_LEN`] to the heap.
+    /// Returns false if the new event belongs behind those that remain: it has then been added to the heap.
     #[cold]
     #[inline(never)]
-    fn compact_near(&mut self, time: Time, born: Time, tie: u64) -> bool {
+    fn compact_near(&mut self, time: Time, scheduled_at: Time, tie_break: u64) -> bool {
         self.near.copy_within(self.head..self.tail, 0);
         (self.head, self.tail) = (0, self.tail - self.head);
         while self.tail > NEAR_LEN {
             self.tail -= 1;
-            let EventKey { time, scheduled_at: born, tie_break: tie } = self.near[self.tail];
-            self.push_far(time, born, tie);
+            let EventKey { time, scheduled_at, tie_break } = self.near[self.tail];
+            self.push_far(time, scheduled_at, tie_break);
         }
-        let key = EventKey { time, scheduled_at: born, tie_break: tie };
+        let key = EventKey { time, scheduled_at, tie_break };
         let is_near = self.far.is_empty() || key.is_before(&self.near[self.tail - 1]);
         if !is_near {
-            self.push_far(time, born, tie);
+            self.push_far(time, scheduled_at, tie_break);
         }
         is_near
     }
 
     #[cold]
     #[inline(never)]
-    fn push_far(&mut self, time: Time, born: Time, tie: u64) {
-        let key = EventKey { time, scheduled_at: born, tie_break: tie };
+    fn push_far(&mut self, time: Time, scheduled_at: Time, tie_break: u64) {
+        let key = EventKey { time, scheduled_at, tie_break };
         let heap = &mut self.far;
         let mut hole = heap.len();
         heap.push(key);
@@ -266,7 +267,7 @@ impl EventQueue {
         Some(first)
     }
 
-    /// Puts the earliest of the other events in order, when none that is has been left.
+    /// Moves up to [`NEAR_LEN`] events from the heap to `near`, which is empty.
     #[cold]
     #[inline(never)]
     fn refill(&mut self) {
@@ -279,19 +280,18 @@ impl EventQueue {
         }
     }
 
-    /// The earliest event.
     #[inline]
     pub fn peek(&self) -> Option<&EventKey> {
         (self.head < self.tail).then(|| self.at(self.head))
     }
 
-    /// The earliest event of those that `wanted` accepts. It looks at all of them.
+    /// Returns the earliest event that `wanted` accepts. Scans the whole queue.
     pub fn peek_matching(&self, wanted: impl Fn(Event) -> bool) -> Option<EventKey> {
-        let there = self.near[self.head..self.tail].iter().chain(&self.far);
-        there.filter(|key| wanted(key.event())).min().copied()
+        let pending = self.near[self.head..self.tail].iter().chain(&self.far);
+        pending.filter(|key| wanted(key.event())).min().copied()
     }
 
-    /// Takes the earliest event if it is before `end`.
+    /// Removes and returns the earliest event if it is before `end`.
     #[inline]
     pub fn pop_before(&mut self, end: &EventKey) -> Option<EventKey> {
         let first = *self.peek()?;
@@ -386,7 +386,8 @@ mod tests {
         }
     }
 
-    /// An event of another process takes its place by the time at which it was scheduled, however late it becomes known.
+    /// An event of another process takes its place by the time at which it was scheduled, however late it becomes
+    /// known.
     #[test]
     fn frames_of_others_stand_where_they_were_sent() {
         let us = Time::from_us;

@@ -1,6 +1,5 @@
-//! From an experiment and one of its schemes to a fabric at rest: switches loaded with the program
-//! that the scheme's telemetry needs, their tables filled with the controller's updates, hosts with
-//! the scheme in them.
+//! Builds the fabric of one scheme of an experiment: switches with the P4 program that the scheme needs and with the
+//! controller's table entries, and hosts that run the scheme.
 
 use crate::network::Network;
 use p4runtime::p4::v1::Update;
@@ -8,8 +7,9 @@ use p4runtime::p4info::Index;
 use std::sync::Arc;
 use weir_controller::topology::SwitchIx;
 use weir_experiment::backend::Error;
+use weir_experiment::hosts::base_rtt;
 use weir_experiment::hosts::host_config;
-use weir_experiment::plan::{SwitchTables, base_rtt};
+use weir_experiment::plan::SwitchTables;
 use weir_experiment::rng::stream_seed;
 use weir_experiment::{Experiment, Scheme};
 use weir_host::Host;
@@ -19,14 +19,13 @@ use weir_switch::program::{Engine, Program};
 use weir_switch::tm::{PfcConfig, PfcPort, PortConfig, QueueLimits};
 use weir_units::Time;
 
-/// The inputs from which the fabric of one scheme is built, at the beginning and when a switch restarts.
+/// Builds the fabric of one scheme, and new switches when a switch restarts during the run.
 pub struct FabricBuilder<'e> {
     experiment: &'e Experiment,
-    /// The scheme that its hosts run.
     pub scheme: &'e Scheme,
     program: Arc<Program>,
     p4info: Arc<Index>,
-    /// `T` of every sender.
+    /// Base RTT of all senders (HPCC's `T`).
     pub base_rtt: Time,
 }
 
@@ -35,7 +34,7 @@ impl<'e> FabricBuilder<'e> {
     ///
     /// # Errors
     ///
-    /// If the program does not load.
+    /// The program does not load.
     pub fn new(
         experiment: &'e Experiment,
         scheme: &'e Scheme,
@@ -46,11 +45,11 @@ impl<'e> FabricBuilder<'e> {
         Ok(FabricBuilder { experiment, scheme, program, p4info, base_rtt })
     }
 
-    /// Builds the fabric, at rest.
+    /// Builds the fabric, without pending events.
     ///
     /// # Errors
     ///
-    /// If a switch refuses its tables, or a host its configuration.
+    /// A switch rejects a table entry, or a switch or host its configuration.
     pub fn build(&self) -> Result<Network, Error> {
         let topology = &self.experiment.topology;
         let tick = clock(self.base_rtt).time(1);
@@ -71,7 +70,7 @@ impl<'e> FabricBuilder<'e> {
     ///
     /// # Errors
     ///
-    /// If the switch refuses its configuration.
+    /// The switch rejects its configuration.
     pub fn empty_switch(&self, ix: SwitchIx) -> Result<Switch, Error> {
         let name = &self.experiment.topology.switch(ix).name;
         let config = switch_config(self.experiment, self.scheme, ix);
@@ -80,11 +79,11 @@ impl<'e> FabricBuilder<'e> {
             .map_err(|error| Error::Work(format!("switch {name}: {error}")))
     }
 
-    /// Fills the tables of a switch, as the controller does.
+    /// Installs the table entries that the controller would install in the switch.
     ///
     /// # Errors
     ///
-    /// If there is no plan, or the switch refuses an entry.
+    /// The entries cannot be computed, or the switch rejects one.
     pub fn install_tables(&self, ix: SwitchIx, switch: &mut Switch) -> Result<(), Error> {
         let name = &self.experiment.topology.switch(ix).name;
         self.apply_updates(name, &self.tables()?.updates_for(ix)?, switch)
@@ -122,11 +121,11 @@ impl<'e> FabricBuilder<'e> {
     }
 }
 
-/// The longest base RTT of a fabric whose telemetry counts nanoseconds: its 24 bits come round after 16.8 ms,
-/// and a flow at a tenth of its share still has to be told its gaps apart.
+/// Largest base RTT with telemetry timestamps in ns. Their 24 bits wrap after 16.8 ms, which must be longer than the
+/// gap between two ACKs even of a flow far below its fair share.
 const MAX_RTT_FOR_NS_CLOCK: Time = Time::from_us(500);
 
-/// Returns the unit of timestamps, to switches and to hosts: ns as in hardware, us as in BMv2 in slow fabrics.
+/// Returns the unit of telemetry timestamps: ns as in hardware, or us as in BMv2 if the fabric is slow.
 fn clock(base_rtt: Time) -> Clock {
     if base_rtt <= MAX_RTT_FOR_NS_CLOCK { Clock::Ns } else { Clock::Us }
 }

@@ -1,7 +1,7 @@
-//! Faults of one direction of a link: frames are lost, late, overtaken, doubled or damaged when they arrive.
+//! Impairments of one link direction: loss, delay, reordering, duplication and corruption of frames on arrival.
 //!
-//! Everything random has the wire's own stream, and happens in the order in which frames arrive: it does not depend on
-//! threads. The properties mean what those of an emulated link do (`weir_switch::link`).
+//! Each wire has its own stream of random numbers, consumed in the order in which frames arrive, so the results do
+//! not depend on threads. The properties have the same meaning as those of an emulated link (`weir_switch::link`).
 
 use std::collections::BTreeMap;
 use weir_experiment::file::Impairment;
@@ -9,11 +9,11 @@ use weir_experiment::rng::mix;
 use weir_switch::packet::{Packet, PacketPool};
 use weir_units::{Ratio, Time};
 
-/// The faults of a wire.
+/// The impairments of a wire.
 pub struct Impairments {
-    /// Number of reasons why it is down.
+    /// Number of reasons for which the wire is down (faults of the experiment, the observer); 0 if it is up.
     pub down_count: u32,
-    /// Time at which it last came up: what had left before is lost.
+    /// Time at which the wire last came up. Frames sent before that are dropped.
     last_up_at: Time,
     loss: Probability,
     duplicate: Probability,
@@ -21,17 +21,17 @@ pub struct Impairments {
     reorder: Probability,
     reorder_by: Time,
     jitter: Time,
-    /// The last arrival of a frame that keeps its place.
+    /// Latest arrival time given to a frame that is not reordered.
     last_in_order_arrival: Time,
-    /// Late frames by arrival, each with the time at which it would have arrived.
+    /// Delayed frames by (arrival, `delay_seq`), each with its arrival time without the delay.
     held: BTreeMap<(Time, u64), (Time, Box<Packet>)>,
     delay_seq: u64,
-    /// The wire's own random numbers.
+    /// Seed of the wire's random numbers; `rng_counter` counts those drawn.
     stream: u64,
     rng_counter: u64,
 }
 
-/// A probability, in 2^-53.
+/// A probability in units of 2^-53.
 #[derive(Clone, Copy, Default)]
 struct Probability(u64);
 
@@ -42,17 +42,17 @@ impl From<Ratio> for Probability {
     }
 }
 
-/// A reason why a frame was lost on a wire.
+/// Reason for which a frame was dropped on a wire.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkDrop {
-    /// The link was down.
+    /// The link was down on arrival, or had been down since the frame was sent.
     LinkDown,
-    /// By chance.
+    /// Random loss.
     Chance,
 }
 
 impl LinkDrop {
-    /// As it stands in the report.
+    /// Name of the drop reason in reports.
     pub const fn name(self) -> &'static str {
         match self {
             LinkDrop::LinkDown => "link_down",
@@ -62,7 +62,7 @@ impl LinkDrop {
 }
 
 impl Impairments {
-    /// None, of a wire with these random numbers.
+    /// Creates a wire without impairments; `stream` seeds its random numbers.
     pub fn new(stream: u64) -> Impairments {
         Impairments {
             down_count: 0,
@@ -81,7 +81,7 @@ impl Impairments {
         }
     }
 
-    /// Changes what frames meet from now on.
+    /// Sets the properties that `change` contains; they apply to frames that arrive from now on.
     pub fn impair(&mut self, change: &Impairment) {
         let set = |chance: &mut Probability, ratio: Option<Ratio>| {
             ratio.into_iter().for_each(|ratio| *chance = ratio.into());
@@ -94,7 +94,8 @@ impl Impairments {
         self.jitter = change.jitter.unwrap_or(self.jitter);
     }
 
-    /// One thing less keeps it down.
+    /// Removes one of the reasons for which the wire is down. If none is left, frames that were sent before `now` are
+    /// dropped.
     pub fn link_up(&mut self, now: Time) {
         self.down_count = self.down_count.saturating_sub(1);
         if self.down_count == 0 {
@@ -102,18 +103,19 @@ impl Impairments {
         }
     }
 
-    /// Returns whether a frame is lost because the link is down, or was since the frame left: it would have arrived at
-    /// `reached`, after `delay` on the wire.
+    /// Decides whether a frame is dropped because the link is down, or has been down since the frame was sent.
+    /// `reached` is the frame's arrival time without impairments, `delay` the propagation delay.
     pub fn drop_if_down(&self, reached: Time, delay: Time) -> Option<LinkDrop> {
+        // The last bit was sent at `reached - delay`. If that was before the link came up, the frame was cut off.
         (self.down_count > 0 || reached < self.last_up_at + delay).then_some(LinkDrop::LinkDown)
     }
 
-    /// Returns whether the next frame is lost by chance.
+    /// Decides whether the next frame is dropped at random.
     pub fn random_drop(&mut self) -> Option<LinkDrop> {
         self.bernoulli(self.loss).then_some(LinkDrop::Chance)
     }
 
-    /// Returns when a frame arrives that would arrive now.
+    /// Returns the arrival time of a frame that would arrive at `now` without impairments.
     pub fn arrival_time(&mut self, now: Time) -> Time {
         if self.bernoulli(self.reorder) {
             return now + self.reorder_by;
@@ -122,11 +124,13 @@ impl Impairments {
             Time::ZERO => Time::ZERO,
             max => Time::from_ps(self.uniform_below(max.as_ps() + 1)),
         };
+        // As on an emulated link, jitter delays frames but keeps their order. Only frames drawn for `reorder`, above,
+        // are delayed past later frames, and they leave `last_in_order_arrival` unchanged.
         self.last_in_order_arrival = self.last_in_order_arrival.max(now + jitter);
         self.last_in_order_arrival
     }
 
-    /// Inverts a bit of the frame, or does not. In a payload that is only a length it makes no difference.
+    /// Inverts a random bit of the frame with the probability of corruption. In a virtual payload that has no effect.
     pub fn corrupt(&mut self, packet: &mut Packet) {
         if self.bernoulli(self.corrupt) {
             let bit = self.uniform_below(u64::from(packet.len()) * 8);
@@ -134,7 +138,7 @@ impl Impairments {
         }
     }
 
-    /// Returns a copy of a frame that arrives twice.
+    /// Returns a copy of the frame with the probability of duplication.
     pub fn duplicate(&mut self, packet: &Packet, pool: &mut PacketPool) -> Option<Box<Packet>> {
         self.bernoulli(self.duplicate).then(|| {
             let mut copy = pool.get();
@@ -143,23 +147,24 @@ impl Impairments {
         })
     }
 
-    /// Keeps a frame until `at`. [`Self::release`] must be called then.
+    /// Stores a frame until `at`, when [`Self::release`] must be called. `now` is its arrival time without the delay.
     pub fn delay_until(&mut self, at: Time, now: Time, packet: Box<Packet>) {
         self.delay_seq += 1;
         self.held.insert((at, self.delay_seq), (now, packet));
     }
 
-    /// Takes the next frame that is held, with the time at which it would have arrived.
+    /// Removes the earliest delayed frame and returns it with its arrival time without the delay.
     pub fn release(&mut self) -> Option<(Time, Box<Packet>)> {
         self.held.pop_first().map(|(_, held)| held)
     }
 
-    /// Draws nothing unless it matters, so that one property does not change what another one does.
+    /// Returns true with the given probability. Draws no random number if it is zero, so that setting one property
+    /// does not change the outcomes of the others.
     fn bernoulli(&mut self, chance: Probability) -> bool {
         chance.0 > 0 && self.next_u64() >> 11 < chance.0
     }
 
-    /// Returns a number below `bound`, uniformly.
+    /// Returns a number uniform in `0..bound`.
     fn uniform_below(&mut self, bound: u64) -> u64 {
         ((u128::from(self.next_u64()) * u128::from(bound)) >> 64) as u64
     }

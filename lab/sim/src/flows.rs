@@ -1,4 +1,4 @@
-//! The flows of a run: the state of active ones, and a record of each that has started.
+//! The flows of a run: state of the active flows, and a record of every flow that has started.
 
 use std::collections::{BTreeMap, HashMap};
 use std::sync::Arc;
@@ -8,39 +8,39 @@ use weir_experiment::results::FlowRecord;
 use weir_host::{FlowError, FlowId};
 use weir_units::{Bytes, Time};
 
-/// An active flow.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct ActiveFlow {
-    /// The host's id of the flow, once it is open.
+    /// The host's id of the flow; `None` until the host has opened it.
     pub id: Option<FlowId>,
     pub from: HostIx,
     pub to: HostIx,
-    /// The source that made it, and its tag there.
+    /// Index of the source that generated the flow, and the source's tag for it; `None` for flows of the experiment
+    /// file.
     pub source: Option<(usize, u32)>,
-    /// Bytes acknowledged before the fairness window began, if the flow had started by then.
+    /// Bytes acknowledged when the fairness window began; `None` if the flow was not active then.
     pub acked_before_window: Option<Bytes>,
     sized: bool,
 }
 
-/// All flows that have started.
+/// All flows that have started. A "record" is an index into `records`.
 pub(crate) struct FlowTable {
     /// In order of start.
     records: Vec<FlowRecord>,
-    /// By the place of their records.
+    /// By record.
     active: BTreeMap<u32, ActiveFlow>,
-    /// Those of `active` that have a size.
+    /// Number of active flows with a size.
     sized: usize,
-    /// By host, the message ids of active flows with the indices of their records.
+    /// For each host, the record of each active flow by message id.
     messages: Vec<HashMap<u32, u32>>,
-    /// Message ids are dense per host.
+    /// For each host, the next message id. Ids are consecutive, from 0.
     next_message: Vec<u32>,
-    /// Indices of the records of the experiment's own flows.
+    /// By number of the flow in the experiment file, its record once it has started.
     listed: Vec<Option<u32>>,
     names: Vec<Arc<str>>,
 }
 
 impl FlowTable {
-    /// Creates it for this number of flows listed in the experiment.
+    /// `listed` is the number of flows of the experiment file.
     pub fn new(topology: &Topology, listed: usize) -> FlowTable {
         let hosts = topology.hosts.len();
         FlowTable {
@@ -54,7 +54,7 @@ impl FlowTable {
         }
     }
 
-    /// Returns a message id for the next flow of a host.
+    /// Allocates the message id of the next flow of a host.
     pub fn next_message_id(&mut self, host: HostIx) -> u32 {
         let next = &mut self.next_message[host.0 as usize];
         let message = *next;
@@ -99,24 +99,24 @@ impl FlowTable {
         record
     }
 
-    /// A host has opened the flow of this record.
+    /// Sets the host's id of a flow, once the host has opened it.
     pub fn opened(&mut self, record: u32, id: FlowId) {
         if let Some(active) = self.active.get_mut(&record) {
             active.id = Some(id);
         }
     }
 
-    /// The experiment's flow number `predefined` has this record.
+    /// Sets the record of flow number `listed` of the experiment file.
     pub fn set_predefined(&mut self, listed: usize, record: u32) {
         self.listed[listed] = Some(record);
     }
 
-    /// Returns the index of the record of the experiment's flow number `predefined`, once it has started.
+    /// Returns the record of flow number `listed` of the experiment file, once the flow has started.
     pub fn predefined(&self, listed: usize) -> Option<u32> {
         self.listed[listed]
     }
 
-    /// The last byte of a host's message was acknowledged.
+    /// Completes the record of a message whose last byte was acknowledged, and removes the flow from the active ones.
     pub fn finish(
         &mut self,
         host: HostIx,
@@ -149,37 +149,35 @@ impl FlowTable {
         self.active.get(self.messages[host.0 as usize].get(&message)?)
     }
 
-    /// Returns the flow of a record, while it is active.
+    /// Returns the flow of a record, if it is active.
     pub fn active(&self, record: u32) -> Option<&ActiveFlow> {
         self.active.get(&record)
     }
 
-    /// Returns the active flows, by start.
+    /// Returns the active flows with their records, in order of start.
     pub fn all_active(&self) -> impl Iterator<Item = (u32, &ActiveFlow)> {
         self.active.iter().map(|(&record, active)| (record, active))
     }
 
-    /// Returns the same, to be changed.
     pub fn all_active_mut(&mut self) -> impl Iterator<Item = &mut ActiveFlow> {
         self.active.values_mut()
     }
 
-    /// Returns the flows with a size that have not finished.
+    /// Returns the active flows that have a size.
     pub fn all_sized(&self) -> impl Iterator<Item = &ActiveFlow> {
         self.active.values().filter(|active| active.sized)
     }
 
-    /// Returns whether a flow with a size is active.
     pub fn has_sized_flows(&self) -> bool {
         self.sized > 0
     }
 
-    /// Returns the record of a flow.
     pub fn record(&self, record: u32) -> &FlowRecord {
         &self.records[record as usize]
     }
 
-    /// Returns all records; `progress` gives the bytes acknowledged and packets retransmitted of active flows.
+    /// Returns all records, those of active flows completed with the acknowledged bytes and retransmissions from
+    /// `progress`.
     pub fn records(&self, progress: impl Fn(&ActiveFlow) -> Option<(Bytes, u64)>) -> Vec<FlowRecord> {
         let mut records = self.records.clone();
         for (index, active) in self.all_active() {

@@ -1,35 +1,37 @@
-//! The time that a run would take on more cores, from the work of each process in each window of this one.
+//! Predicts how long a run would take on more cores, from the CPU time of each process in each window of a run on one
+//! thread.
 
 use rustix::time::{ClockId, clock_gettime};
 use std::time::Duration;
 
-/// Cost of waking, claiming and waiting in a window: ours, a few cache lines between cores for each thread.
+/// Cost in ns of waking, claiming and waiting per window, to which [`THREAD_NS`] is added for each thread. Weir's
+/// estimate: a few cache lines move between cores for each thread.
 const WINDOW_NS: u64 = 2_000;
 const THREAD_NS: u64 = 100;
 
-/// Processor time of this thread. Unlike the all clock it does not count what others do on the machine.
+/// Returns the CPU time of the calling thread. Unlike the wall clock it excludes other load of the machine.
 pub(crate) fn thread_cpu_time() -> Duration {
     let time = clock_gettime(ClockId::ThreadCPUTime);
     Duration::new(time.tv_sec.unsigned_abs(), time.tv_nsec as u32)
 }
 
-/// Adds up what each number of threads would take. Processes are taken in order by the thread that is free first, as the
-/// threads of a run take them; what only the run's own thread can do comes on top.
+/// Accumulates the predicted time for several numbers of threads. Each window is scheduled as the worker pool would:
+/// the next process goes to the thread that is free first. Serial work of the coordinator is added unchanged.
 #[derive(Clone, Debug)]
 pub struct ScalingForecast {
-    /// Number of threads, and the nanoseconds that its windows take.
+    /// Number of threads, and the predicted sum of all windows in ns.
     shared: Vec<(usize, u64)>,
-    /// Nanoseconds of all work in processes, and of the whole run.
+    /// Measured CPU time in processes, in ns.
     work: u64,
+    /// Measured CPU time of the whole run, in ns.
     all: u64,
-    /// Nanoseconds of the forecast itself.
+    /// CPU time spent in this forecast, in ns; part of `all`.
     own: u64,
-    /// Windows with work.
     windows: u64,
 }
 
 impl ScalingForecast {
-    /// For these numbers of threads.
+    /// Creates a forecast for each of these numbers of threads.
     pub fn new(threads: &[usize]) -> ScalingForecast {
         ScalingForecast {
             shared: threads.iter().map(|&it| (it.max(1), 0)).collect(),
@@ -40,7 +42,7 @@ impl ScalingForecast {
         }
     }
 
-    /// Takes the nanoseconds that each process that was due in a window took.
+    /// Adds a window; `work` is the CPU time in ns of each process that ran, in order.
     pub fn add_window(&mut self, work: &[u64]) {
         self.work += work.iter().sum::<u64>();
         self.windows += u64::from(!work.is_empty());
@@ -57,22 +59,21 @@ impl ScalingForecast {
         }
     }
 
-    /// Leaves this time out of that of the run: it is the forecast's own.
+    /// Adds CPU time that the forecast itself took, which does not count as time of the run.
     pub fn exclude(&mut self, own: Duration) {
         self.own += own.as_nanos() as u64;
     }
 
-    /// Takes the processor time of a run's events on one thread, its own between windows included.
+    /// Adds the CPU time of a whole run on one thread, including the work between windows.
     pub fn add_run_time(&mut self, all: Duration) {
         self.all += all.as_nanos() as u64;
     }
 
-    /// Windows with work.
     pub fn windows(&self) -> u64 {
         self.windows
     }
 
-    /// The time that the runs take on each number of threads.
+    /// Returns the predicted duration of all runs for each number of threads.
     pub fn predicted_times(&self) -> impl Iterator<Item = (usize, Duration)> {
         let alone = self.all.saturating_sub(self.work + self.own);
         self.shared.iter().map(move |&(threads, shared)| (threads, Duration::from_nanos(alone + shared)))

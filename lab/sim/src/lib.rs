@@ -1,17 +1,17 @@
-//! Virtual time: the fabric of an experiment as events.
+//! Runs experiments in virtual time, as a parallel discrete-event simulation of the fabric.
 //!
-//! - [`assemble`](mod@assemble): makes the fabric of one scheme: switches with the compiled P4 and the controller's
+//! - [`run()`] runs all schemes of an experiment; [`Simulation`] is the same as a backend.
+//! - [`fabric_builder`] builds the fabric of one scheme: switches with the compiled P4 program and the controller's
 //!   table entries, hosts with the scheme, links.
-//! - [`network`], [`process`], [`link`], [`events`]: the event loop of logical processes, on any number of threads. A thin
-//!   driver of `weir_host` and `weir_switch`, which the drivers on real sockets run as well.
-//! - [`forecast`]: what a run would take on more cores.
-//! - [`deadlock`]: finds ports that wait for each other for good.
-//! - [`medium`]: policies by Trickle without a fabric.
-//! - [`run()`]: one experiment, all schemes, and [`Simulation`], the same as a backend; [`recorder`], [`arrivals`],
-//!   [`packets`] and [`tally`] turn what happened into results.
+//! - [`network`], [`process`], [`link`] and [`events`] are the event loop of logical processes, on any number of
+//!   threads. It drives `weir_host` and `weir_switch`, the same code that runs on real sockets.
+//! - [`recorder`], [`rx_stats`], [`path_trace`] and [`counters`] collect the results.
+//! - [`deadlock`] detects PFC deadlocks.
+//! - [`forecast`] predicts the duration of a run on more cores.
+//! - [`medium`] runs policy dissemination by Trickle without a fabric.
 //!
-//! This crate does not depend on any protocol, scheme or P4 program, and neither prints nor writes files. The only
-//! clock it reads is for `wall_s`.
+//! This crate does not depend on any protocol, scheme or P4 program, and neither prints nor writes files. It reads the
+//! wall clock only for `wall_s`, and the CPU clock of its threads only for [`forecast`].
 
 mod bipartition;
 pub mod counters;

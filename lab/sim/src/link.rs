@@ -1,5 +1,5 @@
-//! One direction of a link: a transmitter at one end, and a wire at the other with what is on it. The two belong to two
-//! processes, which may run at the same time.
+//! One direction of a link: a [`Transmitter`] at the sending end, and a [`Wire`] with the frames in flight at the
+//! receiving end. The two ends usually belong to different processes, which may run at the same time.
 
 use crate::events::{Event, EventQueue};
 use crate::fault::{Impairments, LinkDrop};
@@ -12,92 +12,83 @@ use weir_units::{Bandwidth, Bytes, Time};
 /// A PFC frame is a minimum-size Ethernet frame (IEEE 802.1Qbb).
 const PFC_FRAME: Bytes = Bytes::new(64);
 
-/// A frame that has left its transmitter: a data frame with its packet, or a PFC frame.
+/// A frame in flight: `T` is a boxed packet, or a PFC frame.
 #[derive(Debug)]
 pub struct InFlight<T> {
-    /// Time at which it reaches the far end.
+    /// Time at which the last bit reaches the far end.
     pub arrival: Time,
-    /// Time at which it was sent.
+    /// Time at which it was given to the transmitter.
     pub sent_at: Time,
-    /// Its contents.
     pub frame: T,
 }
 
-/// The end of a link's direction from which frames leave. It is in two cache lines.
+/// The sending end of a link direction.
 #[repr(align(64))]
 pub struct Transmitter {
-    /// Number of the direction.
+    /// Number of the link direction (see [`Network::new`](crate::network::Network::new)).
     pub direction: u32,
-    /// The node that sends.
+    /// The sending node.
     pub from: LocalNode,
-    /// Its port there.
     pub from_port: u16,
-    /// The process at the other end.
+    /// Number of the process at the receiving end; may be the transmitter's own.
     pub remote_process: u32,
-    /// The [`Wire`]'s index there.
+    /// Index of the [`Wire`] in that process.
     pub wire: u32,
-    /// Line rate.
     pub rate: Bandwidth,
-    /// Propagation delay.
     delay: Time,
-    /// It serialises until then.
+    /// End of the current serialisation; in the past if idle.
     busy_until: Time,
-    /// A `TxDone` event is pending.
+    /// True if an [`Event::TxDone`] for this transmitter is pending.
     pub tx_done_scheduled: bool,
-    /// Bytes of frames whose serialisation has started.
+    /// Bytes of all data frames whose serialisation has started.
     pub sent: Bytes,
-    /// Frames that have left and are not handed over to the other end's process.
+    /// Data frames sent and not yet handed over to the wire.
     pub outgoing: Batch<Box<Packet>>,
-    /// PFC frames, likewise.
+    /// PFC frames sent and not yet handed over to the wire.
     pub outgoing_pfc: Batch<PfcFrame>,
 }
 
-/// The end of a link's direction at which frames arrive. They arrive in the order in which they left, so only the first
-/// one needs an event. It is in two cache lines.
+/// The receiving end of a link direction, with the frames in flight. Frames arrive in the order in which they were
+/// sent, so only the first one of each kind needs an event.
 #[repr(align(64))]
 pub struct Wire {
-    /// Number of the direction.
+    /// Number of the link direction (see [`Network::new`](crate::network::Network::new)).
     pub direction: u32,
-    /// The node that receives.
+    /// The receiving node.
     pub to: LocalNode,
-    /// Its port there.
     pub to_port: u16,
-    /// The transmitter of the same link at this end, by index.
+    /// Index of the transmitter of the opposite direction, which is in the same process.
     pub reverse_transmitter: u32,
-    /// Propagation delay.
     delay: Time,
-    /// Frames on it.
     pub frames: InFlightQueue<Box<Packet>>,
-    /// PFC frames on it.
+    /// PFC frames in flight.
     pub pfc: Box<InFlightQueue<PfcFrame>>,
-    /// Fault of the wire, if any.
+    /// Set if a fault of the experiment, or the observer, may affect this wire.
     pub fault: Option<Box<Impairments>>,
-    /// A running hash over every arrival: two runs with the same value saw the same packets at the same times.
+    /// Running hash of the time and length of every arrival, to compare two runs.
     pub fingerprint: u64,
 }
 
-const _: () = assert!(size_of::<Transmitter>() <= 128 && size_of::<Wire>() <= 128, "an end is in two lines");
+const _: () = assert!(size_of::<Transmitter>() <= 128 && size_of::<Wire>() <= 128, "exceeds two cache lines");
 
-/// A node of a process, by its index there.
+/// A node of a process: an index into `Process::switches` or `Process::hosts`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LocalNode {
-    /// A switch.
     Switch(u32),
-    /// A host.
     Host(u32),
 }
 
-/// Frames of one kind that leave a transmitter in one window, in order.
+/// Frames of one kind (data or PFC) that a transmitter sends in one window, in order.
 pub type Batch<T> = Ring<InFlight<T>>;
 
-/// Frames of one kind on a wire.
+/// The frames of one kind (data or PFC) in flight on a wire.
 pub struct InFlightQueue<T> {
-    /// The first of them; there are none only if there are none at all.
+    /// The batch that arrives first; empty only if no frame is in flight.
     flying: Batch<T>,
-    /// The others, as they were handed over: frames are not copied from one memory to another.
+    /// The later batches, kept as they were handed over, which avoids copying frames.
     later: Ring<Batch<T>>,
-    /// Time at which the last one arrived, and the place in the order of events that its successor has if it was on the wire
-    /// by then.
+    /// When the last frame arrived, and the sequence number reserved then for the arrival event of its successor;
+    /// used if the successor was on the wire by then.
     successor_seq: Option<(Time, NonZeroU64)>,
 }
 
@@ -108,22 +99,25 @@ impl<T> Default for InFlightQueue<T> {
 }
 
 impl<T> InFlightQueue<T> {
-    /// Returns whether no frame is on the wire.
+    /// Returns whether no frame is in flight.
     pub fn is_empty(&self) -> bool {
         self.flying.is_empty()
     }
 
-    /// Takes a frame from the transmitter. `event` is what its arrival is called.
+    /// Adds a frame from a transmitter of the same process. `event` is the arrival event of this wire and kind.
     #[inline]
     pub fn push(&mut self, flight: InFlight<T>, event: Event, queue: &mut EventQueue) {
-        debug_assert!(self.later.is_empty(), "a transmitter hands over frames or batches");
+        // A frame added here would overtake the batches in `later`. A wire gets either single frames, from its own
+        // process, or one batch per window, from another process.
+        debug_assert!(self.later.is_empty(), "single frames and batches on one wire");
         self.flying.push_back(flight);
         if self.flying.len() == 1 {
             self.schedule(event, queue);
         }
     }
 
-    /// Takes all frames of a window from the transmitter. Memory that is not needed any more is added to `empty`.
+    /// Adds all frames that a transmitter of another process sent in a window. Adds batch memory that became free to
+    /// `empty`.
     pub fn push_batch(
         &mut self,
         batch: Batch<T>,
@@ -138,8 +132,8 @@ impl<T> InFlightQueue<T> {
         self.schedule(event, queue);
     }
 
-    /// Takes the first frame, which arrives now, and schedules the arrival of the next. Memory that is not needed any more
-    /// is added to `empty`.
+    /// Removes and returns the first frame, which arrives now, and schedules the arrival of the next one. Adds batch
+    /// memory that became free to `empty`.
     #[inline]
     pub fn pop_arrived(
         &mut self,
@@ -154,18 +148,21 @@ impl<T> InFlightQueue<T> {
         {
             recycle(std::mem::replace(&mut self.flying, next), empty);
         }
-        self.successor_seq = NonZeroU64::new(queue.reserve_seq()).map(|place| (now, place));
+        // Reserved even if no frame follows: the successor may have been sent already, in a batch that its process
+        // has not handed over yet. The key of its arrival must not depend on when that happens.
+        self.successor_seq = NonZeroU64::new(queue.reserve_seq()).map(|seq| (now, seq));
         self.schedule(event, queue);
         Some(flight.frame)
     }
 
-    /// An arrival is scheduled when the frame is the first on its wire: when the one before it arrives, or when it is sent.
+    /// Schedules the arrival of the first frame in flight, with the key that a sequential simulation would give it:
+    /// scheduled when its predecessor arrived if the frame had been sent by then, else when it was sent.
     #[inline]
     fn schedule(&self, event: Event, queue: &mut EventQueue) {
         let Some(first) = self.flying.front() else { return };
         match self.successor_seq {
-            Some((born, place)) if first.sent_at <= born => {
-                queue.push_reserved(first.arrival, event, born, place.get());
+            Some((scheduled_at, seq)) if first.sent_at <= scheduled_at => {
+                queue.push_reserved(first.arrival, event, scheduled_at, seq.get());
             }
             _ => queue.push_remote(first.arrival, event, first.sent_at),
         }
@@ -173,29 +170,29 @@ impl<T> InFlightQueue<T> {
 }
 
 impl InFlightQueue<Box<Packet>> {
-    /// Fetches the packet that arrives next, and what follows the next flights: since they were sent, other processes have
-    /// had the caches, or another processor wrote them.
+    /// Prefetches the packet that arrives next, and the slot of a later frame: they were written by another core, or
+    /// have left the cache since.
     #[inline]
     pub fn prefetch(&self) {
-        /// Flights between the next one and the one that is fetched.
+        /// Index of the frame in `flying` whose slot is prefetched.
         const AHEAD: usize = 2;
         if let Some(next) = self.flying.front() {
             next.frame.prefetch();
         }
-        let place = if self.flying.len() > AHEAD {
+        let slot = if self.flying.len() > AHEAD {
             self.flying.slot_at(AHEAD)
         } else {
             self.later.front().and_then(|batch| batch.slot_at(0))
         };
-        if let Some(place) = place {
-            prefetch(place);
+        if let Some(slot) = slot {
+            prefetch(slot);
         }
     }
 }
 
-/// Keeps the memory of a batch for the next.
+/// Adds the memory of an empty batch to the free list, unless that is full.
 fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
-    /// More than the processes of a thread mostly need in a window.
+    /// Bound of the free list; the processes of one thread seldom need more in a window.
     const MAX_SPARE_BATCHES: usize = 1 << 12;
     if batch.capacity() > 0 && empty.len() < MAX_SPARE_BATCHES {
         empty.push(batch);
@@ -205,24 +202,21 @@ fn recycle<T>(batch: Batch<T>, empty: &mut Vec<Batch<T>>) {
 /// A pause or resume of one priority class.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcFrame {
-    /// Class.
     pub priority: u8,
-    /// Pause, or resume.
+    /// True for pause, false for resume.
     pub on: bool,
 }
 
-/// The two ends of one direction of a link.
+/// Properties of a link direction, from which its two ends are made.
 pub struct DirectionSpec {
-    /// Its number.
     pub number: u32,
-    /// Line rate.
     pub rate: Bandwidth,
-    /// Propagation delay.
     pub delay: Time,
 }
 
 impl DirectionSpec {
-    /// Returns the end from which frames leave; the process at the other end and the wire's index there are `remote_process`.
+    /// Creates the sending end. `from`: sending node and port; `to`: process of the receiving end and index of its
+    /// wire there.
     pub fn transmitter(&self, from: (LocalNode, u16), to: (u32, u32)) -> Transmitter {
         Transmitter {
             direction: self.number,
@@ -240,7 +234,8 @@ impl DirectionSpec {
         }
     }
 
-    /// Returns the end at which frames arrive; `reverse_transmitter` is the index of the transmitter there.
+    /// Creates the receiving end. `to`: receiving node and port; `back`: index of the transmitter of the opposite
+    /// direction.
     pub fn wire(&self, to: (LocalNode, u16), back: u32) -> Wire {
         Wire {
             direction: self.number,
@@ -257,18 +252,18 @@ impl DirectionSpec {
 }
 
 impl Transmitter {
-    /// `None` if it can take a frame at `now`, else when it can.
+    /// Returns when the transmitter becomes idle; `None` if it is idle at `now`.
     #[inline]
     pub fn busy_until(&self, now: Time) -> Option<Time> {
         (self.busy_until > now).then_some(self.busy_until)
     }
 
-    /// Returns when the last bit of a frame of this length has left if its first one does now.
+    /// Returns the end of serialisation of a frame of `length` bytes that starts at `now`.
     pub fn tx_end(&self, now: Time, length: u32) -> Time {
         now + self.rate.tx_time(Bytes::new(u64::from(length)))
     }
 
-    /// Starts to serialise `packet`.
+    /// Starts to serialise `packet`. The transmitter must be idle.
     #[inline]
     pub fn send(&mut self, now: Time, packet: Box<Packet>) {
         let length = Bytes::new(u64::from(packet.len()));
@@ -281,13 +276,13 @@ impl Transmitter {
         });
     }
 
-    /// Sends a PFC frame: it passes every queue, but not the frame being serialised.
+    /// Sends a PFC frame ahead of all queued frames, after the frame that is being serialised.
     pub fn send_pfc(&mut self, now: Time, frame: PfcFrame) {
         self.busy_until = self.busy_until.max(now) + self.rate.tx_time(PFC_FRAME);
         self.outgoing_pfc.push_back(InFlight { arrival: self.busy_until + self.delay, sent_at: now, frame });
     }
 
-    /// Returns whether nothing waits to be handed over.
+    /// Returns whether all sent frames are handed over to the wire.
     #[inline]
     pub fn is_flushed(&self) -> bool {
         self.outgoing.is_empty() && self.outgoing_pfc.is_empty()
@@ -295,27 +290,27 @@ impl Transmitter {
 }
 
 impl Wire {
-    /// Returns the reason for which a frame is lost that arrives now; `None` if it is not.
+    /// Decides whether a frame that arrives now is dropped on the wire, and returns the reason.
     pub fn drop_on_arrival(&mut self, now: Time) -> Option<LinkDrop> {
         let fault = self.fault.as_mut()?;
         fault.drop_if_down(now, self.delay).or_else(|| fault.random_drop())
     }
 
-    /// Takes a frame that was held and arrives now, or the reason for which it is lost.
+    /// Removes the delayed frame that arrives now. The second value is set if the frame is dropped.
     pub fn arrive_late(&mut self) -> Option<(Box<Packet>, Option<LinkDrop>)> {
         let fault = self.fault.as_mut()?;
         let (reached, packet) = fault.release()?;
         Some((packet, fault.drop_if_down(reached, self.delay)))
     }
 
-    /// Notes that a frame of this length has arrived.
+    /// Adds an arrival to the fingerprint.
     #[inline]
     pub fn record_arrival(&mut self, now: Time, length: u32) {
         self.fingerprint = hash_step(self.fingerprint, now.as_ps() ^ (u64::from(length) << 16));
     }
 }
 
-/// One step of a fingerprint (FxHash's multiply and rotate: cheap, order-sensitive).
+/// One step of a fingerprint: the rotate and multiply of FxHash, which is cheap and depends on the order.
 #[inline]
 pub fn hash_step(hash: u64, word: u64) -> u64 {
     const K: u64 = 0x517c_c1b7_2722_0a95;

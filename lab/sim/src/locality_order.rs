@@ -1,11 +1,12 @@
-//! An order of the processes in which neighbours are near each other.
+//! Orders the processes such that neighbours are near each other.
 //!
-//! Threads that each have a part of it hand over few frames to one another: a frame that another core has written is in no
-//! cache of this one.
+//! Threads that run contiguous parts of this order exchange few frames. A frame from another thread costs a cache
+//! miss, because another core has written it.
 
 use std::collections::VecDeque;
 
-/// Returns the neighbours of each process. `links` are pairs of processes.
+/// Returns the neighbours of each of `count` processes. `links` are pairs of processes; links within a process are
+/// ignored.
 pub(crate) fn neighbours(count: usize, links: impl Iterator<Item = (u32, u32)>) -> Vec<Vec<u32>> {
     let mut neighbours = vec![Vec::new(); count];
     for (a, b) in links.filter(|(a, b)| a != b) {
@@ -15,37 +16,37 @@ pub(crate) fn neighbours(count: usize, links: impl Iterator<Item = (u32, u32)>) 
     neighbours
 }
 
-/// Returns the processes as a walk visits them that goes on to a neighbour as long as there is one that it has not visited,
-/// those nearest to a host first: a pod of a fat-tree is done before the next one begins.
+/// Returns the processes in depth-first order, where neighbours with the least distance to a host are visited first.
+/// In a fat-tree this visits one pod after the other.
 pub(crate) fn depth_first_order(mut neighbours: Vec<Vec<u32>>, with_hosts: &[u32]) -> Vec<u32> {
     let count = neighbours.len();
     let distance = distances(&neighbours, with_hosts);
     for list in &mut neighbours {
-        list.sort_by_key(|&it| (distance[it as usize], it));
+        list.sort_by_key(|&number| (distance[number as usize], number));
     }
     let (mut visited, mut order) = (vec![false; count], Vec::with_capacity(count));
-    // The last one is next.
+    // A stack: the last element is visited next.
     let mut waiting: Vec<u32> = (0..count as u32).rev().collect();
     while let Some(next) = waiting.pop() {
         if !std::mem::replace(&mut visited[next as usize], true) {
             order.push(next);
-            let there = &neighbours[next as usize];
-            waiting.extend(there.iter().rev().filter(|it| !visited[**it as usize]));
+            let list = &neighbours[next as usize];
+            waiting.extend(list.iter().rev().filter(|number| !visited[**number as usize]));
         }
     }
     order
 }
 
-/// Returns the number of links between each process and the nearest of those `from` which they are counted.
+/// Returns the number of links between each process and the nearest process in `from`.
 fn distances(neighbours: &[Vec<u32>], from: &[u32]) -> Vec<u32> {
     let mut distance = vec![u32::MAX; neighbours.len()];
     from.iter().for_each(|&it| distance[it as usize] = 0);
     let mut waiting: VecDeque<u32> = from.iter().copied().collect();
     while let Some(next) = waiting.pop_front() {
-        for &there in &neighbours[next as usize] {
-            if distance[there as usize] == u32::MAX {
-                distance[there as usize] = distance[next as usize] + 1;
-                waiting.push_back(there);
+        for &neighbour in &neighbours[next as usize] {
+            if distance[neighbour as usize] == u32::MAX {
+                distance[neighbour as usize] = distance[next as usize] + 1;
+                waiting.push_back(neighbour);
             }
         }
     }

@@ -1,8 +1,8 @@
-//! Policy nodes joined by a lossy broadcast medium, without hosts, frames or switches: Trickle by itself, at a
-//! thousand nodes, in seconds.
+//! Simulates policy nodes on a lossy broadcast medium, without hosts, frames or switches. This tests Trickle alone,
+//! with a thousand nodes in seconds.
 //!
-//! All other nodes of the sender's side receive a message after a delay, each with the same probability. Through a
-//! fabric with real switches run an experiment with `policy:`.
+//! A message reaches every other node of the sender's partition after a fixed delay, unless it is lost at that node.
+//! For policies in a fabric with switches, run an experiment with `policy:`.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
@@ -13,51 +13,56 @@ use weir_host::DropReason;
 use weir_host::policy::{Comparison, Policy, PolicyConfig, PolicyError, PolicyId, PolicyNode};
 use weir_units::Time;
 
-/// Returns the address of a node.
+/// Returns the IPv4 address of a node.
 pub fn address(node: usize) -> Ipv4Addr {
     Ipv4Addr::from(0x0a00_0001 + node as u32)
 }
 
 #[derive(Clone, Copy, PartialEq, Eq, PartialOrd, Ord)]
 enum Event {
+    /// The Trickle timer of this node.
     Wake(usize),
-    /// The message of this number arrives.
+    /// The message with this index arrives at all receivers.
     Arrive(usize),
 }
 
-/// A message: sender, claimed sender, side of the partition, and bytes.
 struct Message {
+    /// The sending node; `None` for an injected message.
     from: Option<usize>,
+    /// The source address that receivers see.
     source: Ipv4Addr,
+    /// Partition in which the message is broadcast.
     side: u8,
     bytes: Rc<[u8]>,
 }
 
-/// The medium and who is on it.
+/// A broadcast medium and its nodes.
 pub struct Medium {
-    /// Now.
     pub now: Time,
-    /// By number.
     pub nodes: Vec<PolicyNode>,
-    /// Side of the partition of each node. Nodes hear those of their own side; on side 0 nobody hears anybody.
+    /// Partition of each node. Messages reach only nodes of the same partition; nodes in partition 0 receive nothing.
     pub partitions: Vec<u8>,
-    /// Probability that a node does not hear a message.
+    /// Probability that a node does not receive a message.
     pub loss: f64,
-    /// Time and sender of each message.
+    /// Time and sender of each message sent by a node.
     pub sent: Vec<(Time, usize)>,
-    /// Packets that nodes did not take, and why.
+    /// Node and drop reason of each packet that a node rejected.
     pub rejected: Vec<(usize, DropReason)>,
     delay: Time,
+    /// Time of the pending `Wake` event of each node. Events at other times are stale.
     wakes: Vec<Option<Time>>,
+    /// By message index; `None` once older than the last 64.
     messages: Vec<Option<Message>>,
     events: BinaryHeap<Reverse<(Time, u64, Event)>>,
+    /// Number of events scheduled, which breaks ties of time.
     order: u64,
+    /// Seed of the random numbers; `drawn` counts those drawn.
     stream: u64,
     drawn: u64,
 }
 
 impl Medium {
-    /// Nodes with these configurations, whose seeds are drawn from `seed`.
+    /// Creates one node per configuration, with seeds derived from `seed`. `delay` is the propagation delay.
     pub fn new(configs: Vec<PolicyConfig>, delay: Time, loss: f64, seed: u64) -> Medium {
         let count = configs.len();
         let node = |(i, config): (usize, PolicyConfig)| {
@@ -96,13 +101,13 @@ impl Medium {
         }
     }
 
-    /// Returns whether a message is lost.
+    /// Draws whether the next message at a node is lost.
     fn is_lost(&mut self) -> bool {
         self.drawn += 1;
         ((mix(self.stream ^ self.drawn) >> 11) as f64) < self.loss * (1u64 << 53) as f64
     }
 
-    /// Lets everything happen up to `until`.
+    /// Runs all events up to and including `until`.
     pub fn run_until(&mut self, until: Time) {
         while let Some(&Reverse((time, _, event))) = self.events.peek()
             && time <= until
@@ -123,7 +128,8 @@ impl Medium {
         self.now = until;
     }
 
-    /// Lets everything happen until all nodes of a side hold `id`; `None` if they do not before `deadline`.
+    /// Runs until every node, whatever its partition, holds the policy `id`, and returns that time; `None` if that
+    /// does not happen by `deadline`.
     pub fn run_until_converged(&mut self, id: PolicyId, deadline: Time) -> Option<Time> {
         while self.count_holding(id) < self.nodes.len() {
             let &Reverse((next, ..)) = self.events.peek()?;
@@ -135,12 +141,12 @@ impl Medium {
         Some(self.now)
     }
 
-    /// Returns how many nodes hold this policy.
+    /// Returns the number of nodes that hold the policy `id`.
     pub fn count_holding(&self, id: PolicyId) -> usize {
         self.nodes.iter().filter(|node| node.held().id == id).count()
     }
 
-    /// Messages that were sent from `from` on and before `to`.
+    /// Returns the number of messages that nodes sent in `from..to`.
     pub fn sent_within(&self, from: Time, to: Time) -> usize {
         self.sent.iter().filter(|(at, _)| (from..to).contains(at)).count()
     }
@@ -149,7 +155,7 @@ impl Medium {
     ///
     /// # Errors
     ///
-    /// As [`weir_host::policy::PolicyNode::set`].
+    /// Same as for [`weir_host::policy::PolicyNode::set`].
     pub fn set(&mut self, node: usize, policy: Policy) -> Result<PolicyId, PolicyError> {
         let id = self.nodes[node].set(self.now, policy)?;
         self.schedule_wakeup(node);
@@ -171,12 +177,13 @@ impl Medium {
         self.push_event(self.now + self.delay, Event::Arrive(self.messages.len() - 1));
     }
 
-    /// Somebody who is no node says something, as from `source`; all of a side hear it.
+    /// Broadcasts `bytes` with the source address `source` to all nodes of a partition, from outside the set of nodes
+    /// (an attacker). Subject to loss and delay like any message.
     pub fn inject(&mut self, source: Ipv4Addr, side: u8, bytes: &[u8]) {
         self.broadcast(None, source, side, bytes.into());
     }
 
-    /// Returns what the last message of a node was, for somebody who listens.
+    /// Returns the last message of a node if it is among the last 64 messages of the medium.
     pub fn last_message_of(&mut self, node: usize) -> Option<Vec<u8>> {
         let of = |message: &&Message| message.from == Some(node);
         self.messages.iter().rev().flatten().find(of).map(|message| message.bytes.to_vec())
@@ -187,8 +194,8 @@ impl Medium {
         let (from, source, side, bytes) =
             (message.from, message.source, message.side, Rc::clone(&message.bytes));
         for node in 0..self.nodes.len() {
-            let hears = Some(node) != from && side != 0 && self.partitions[node] == side;
-            if !hears || self.is_lost() {
+            let is_receiver = Some(node) != from && side != 0 && self.partitions[node] == side;
+            if !is_receiver || self.is_lost() {
                 continue;
             }
             match self.nodes[node].on_packet(self.now, source, &bytes) {
@@ -197,7 +204,7 @@ impl Medium {
                 Err(reason) => self.rejected.push((node, reason)),
             }
         }
-        // Those before are remembered for who listens, but not all of them.
+        // Recent messages are kept for `last_message_of`.
         const KEPT: usize = 64;
         if let Some(old) = number.checked_sub(KEPT) {
             self.messages[old] = None;

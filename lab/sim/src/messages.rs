@@ -1,49 +1,45 @@
-//! Messages between a run and its processes: what hosts are to do, and what they report.
+//! Messages between a run and its processes: commands to hosts, and reports of hosts.
 
 use weir_controller::topology::HostIx;
 use weir_host::{Announcement, FlowId, FlowSpec, HostEvent};
 use weir_units::Time;
 
-/// Something that a workload does at a host.
+/// A command of the workload to a host.
 #[derive(Debug)]
 pub enum HostCommand {
-    /// Opens a flow.
     Start(Box<StartFlow>),
-    /// Stops the flow that was opened under this number, if it has not finished.
+    /// Stops the flow with this index in the run's flow records, if it has not finished.
     Stop(u32),
 }
 
-/// A flow that is to be opened.
+/// Parameters of a flow to open.
 #[derive(Debug)]
 pub struct StartFlow {
-    /// Its number.
+    /// Index in the run's flow records.
     pub flow_index: u32,
-    /// As the host wants it.
     pub spec: FlowSpec,
-    /// Senders that its first packets announce.
+    /// Senders that the flow's first packets announce.
     pub announces: Option<Announcement>,
-    /// True if it will be stopped.
+    /// True if a [`HostCommand::Stop`] will follow.
     pub stops: bool,
-    /// True if it is the experiment's first flow.
+    /// True for the first flow of the experiment file.
     pub first: bool,
 }
 
-/// Something that the rest of the run is to know of a host.
+/// A report of a host to the run.
 #[derive(Debug)]
 pub struct HostReport {
-    /// Time of the event.
+    /// Time of the reported event.
     pub at: Time,
-    /// The host.
     pub host: HostIx,
-    /// The event.
     pub news: HostReportKind,
 }
 
-/// An event that a host reports.
+/// The content of a [`HostReport`].
 #[derive(Debug)]
 pub enum HostReportKind {
-    /// The flow of this number is open.
+    /// The flow with this index in the run's flow records was opened under this id.
     Opened(u32, FlowId),
-    /// Something of its own.
+    /// An event of the host itself.
     Host(HostEvent),
 }

@@ -1,14 +1,14 @@
-//! The fabric in virtual time: logical processes, and the frames from one to another.
+//! The fabric in virtual time: logical processes, and the mailboxes through which they exchange frames.
 //!
-//! A process is a switch or a host; nodes whose link is too short to be worth a window are one process together. A frame that
-//! is sent at a time arrives no earlier than its link's delay after it. So all that happens within the least delay of all
-//! links between processes, the *lookahead*, happens in each process by itself: a window is run one process after the other,
-//! which keeps its tables in the cache, or several at a time (`lab/sim/src/crew.rs`). Its length is the lookahead, or twice
-//! that if neighbours run in turns (`lab/sim/src/sides.rs`). Frames for other processes are handed over when a process is done
-//! with the window.
+//! A process is a switch or a host; nodes joined by a link with a very small delay share one process. The *lookahead*
+//! is the least delay of all links between processes. A frame sent at time t reaches another process at t + lookahead
+//! or later, so during a window of that length every process can run without the others: one after the other, which
+//! keeps the tables of each in the cache, or on several threads (`worker_pool.rs`). A window has the length of the
+//! lookahead, or twice that if neighbouring processes run alternately (`bipartition.rs`). At the end of its window a
+//! process hands over the frames for other processes.
 //!
-//! Nothing of what happens depends on which of the two it is, nor on the number of threads: within a process events run in
-//! the order of their [`Key`]s, which do not change with it.
+//! The results depend neither on the order in which processes run nor on the number of threads: within a process,
+//! events run in the order of their [`EventKey`]s, which depend on virtual time alone.
 
 use crate::bipartition::bipartition;
 use crate::events::EventKey;
@@ -28,61 +28,61 @@ use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
 
-/// Links with less delay are inside a process: ours, about a packet at 100 Gbit/s, for shorter windows have no work in them.
+/// The nodes at both ends of a link with a smaller delay share a process. Weir's choice: about the transmission time
+/// of one packet at 100 Gbit/s, because shorter windows contain too little work.
 const MIN_LOOKAHEAD: Time = Time::from_ns(100);
-/// No event is due.
+/// Value of [`Network::next_due`] if no event is pending.
 const NEVER: u64 = u64::MAX;
 
-/// A process and an index there.
+/// Number of a process and an index into one of its tables.
 type NodeIndex = (u32, u32);
-/// A node and the number of its port.
+/// A node and a port number.
 type NodePort = (Node, u16);
 
-/// The fabric.
 pub struct Network {
     processes: Vec<Mutex<Process>>,
-    /// Frames for each process that it has not looked at.
+    /// Frames for each process that are not yet on its wires.
     mailboxes: Vec<PaddedMailbox>,
-    /// Times of the next event of each process and of the first of its frames, in picoseconds.
+    /// For each process, the time of its next event and the earliest arrival in its mailbox, in ps; [`NEVER`] if none.
     next_due: Vec<(AtomicU64, AtomicU64)>,
-    /// Processes with reports.
+    /// Processes with reports for [`Network::take_reports`]; may contain duplicates.
     reporting: Mutex<Vec<u32>>,
-    /// For what the run does between windows.
+    /// Buffers of the coordinating thread, which runs processes in windows and single calls between them.
     worker: Mutex<ThreadBuffers>,
     switches: Vec<NodeIndex>,
     hosts: Vec<NodeIndex>,
-    /// Both ends of every direction: the transmitter's and the wire's.
+    /// By number of the link direction, the positions of its transmitter and of its wire.
     directions: Vec<(NodeIndex, NodeIndex)>,
-    /// Processes with hosts.
     with_hosts: Vec<u32>,
-    /// All processes, neighbours near each other, by [side](crate::sides).
+    /// All processes by side of the [bipartition](crate::bipartition), neighbours near each other.
     sides: Vec<Vec<u32>>,
-    /// The same, those with hosts last.
+    /// `sides` with the processes that have hosts moved to the end.
     run_order: Vec<Vec<u32>>,
     lookahead: Time,
-    /// True if processes keep paths of packets.
+    /// True if processes trace the paths of sampled packets.
     keeps_packets: bool,
 }
 
-/// A mailbox in a cache line of its own: several threads put frames in their neighbours' at the same time.
+/// A mailbox in its own cache line: several threads write to different mailboxes at the same time.
 #[derive(Default)]
 #[repr(align(64))]
 struct PaddedMailbox(Mutex<Mailbox>);
 
-/// Frames for a process, with the indices of their wires there.
+/// Frames for a process. The numbers are indices into [`Process::wires`].
 #[derive(Default)]
 struct Mailbox {
     frames: Vec<(u32, Batch<Box<Packet>>)>,
     pfc: Vec<(u32, InFlight<PfcFrame>)>,
 }
 
-/// Nobody panics with a lock in hand but where the whole run does.
+/// Locks a mutex and ignores poisoning: a panic under a lock ends the whole run, so the state is not used again.
 pub(crate) fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Network {
-    /// Returns a fabric at rest. Of link `i` the direction `2i` leads from its end `a` to `b`, `2i + 1` back.
+    /// Creates a fabric without pending events. Direction `2i` is link `i` from its end `a` to `b`, direction `2i +
+    /// 1` from `b` to `a`.
     pub fn new(topology: &Topology, switches: Vec<Switch>, hosts: Vec<Host>) -> Network {
         let (groups, count) = assign_processes(topology);
         let of = |node: Node| groups[node_index(topology, node)];
@@ -162,7 +162,7 @@ impl Network {
         }
     }
 
-    /// A fabric without nodes.
+    /// Creates a fabric without nodes, as a placeholder.
     pub(crate) fn empty() -> Network {
         Network {
             processes: Vec::new(),
@@ -181,72 +181,72 @@ impl Network {
         }
     }
 
-    /// Number of processes.
+    /// Returns the number of processes.
     pub fn len(&self) -> usize {
         self.processes.len()
     }
 
-    /// Returns whether there is nothing in it.
     pub fn is_empty(&self) -> bool {
         self.processes.is_empty()
     }
 
-    /// The least delay of links between processes.
+    /// Returns the least delay of all links between processes; [`Time::MAX`] if there is only one process.
     pub fn lookahead(&self) -> Time {
         self.lookahead
     }
 
-    /// Processes with hosts, in ascending order.
+    /// Returns the processes that have hosts, in ascending order.
     pub(crate) fn with_hosts(&self) -> &[u32] {
         &self.with_hosts
     }
 
-    /// Processes without hosts, in ascending order.
+    /// Returns the processes without hosts, in ascending order.
     pub(crate) fn without_hosts(&self) -> impl Iterator<Item = u32> {
         (0..self.len() as u32).filter(|number| self.with_hosts.binary_search(number).is_err())
     }
 
-    /// All processes, neighbours near each other, by [side](crate::sides).
+    /// Returns all processes by side of the [bipartition](crate::bipartition), neighbours near each other.
     pub(crate) fn sides(&self) -> &[Vec<u32>] {
         &self.sides
     }
 
-    /// The processes of each side in the order in which a thread runs them: first switches, then hosts, so that the code
-    /// of each stays in the cache.
+    /// Returns the processes of each side in the order in which a thread runs them: first switches, then hosts, so
+    /// that the code of each kind stays in the instruction cache.
     pub(crate) fn turns(&self) -> &[Vec<u32>] {
         &self.run_order
     }
 
-    /// Takes the number of a process's events since it was taken last.
+    /// Returns the number of a process's events since the previous call.
     pub(crate) fn take_event_count(&self, number: u32) -> u64 {
         std::mem::take(&mut lock(&self.processes[number as usize]).events_since_rebalance)
     }
 
-    /// The process of a host.
+    /// Returns the number of the host's process.
     pub(crate) fn process_of(&self, host: HostIx) -> u32 {
         self.hosts[host.0 as usize].0
     }
 
-    /// The time of the next event of this process.
+    /// Returns the time of the process's next event, frames in its mailbox included; [`Time::MAX`] if none is pending.
     #[inline]
     pub(crate) fn due(&self, number: u32) -> Time {
         let (next, mail) = &self.next_due[number as usize];
         Time::from_ps(next.load(Ordering::Relaxed).min(mail.load(Ordering::Relaxed)))
     }
 
-    /// The time of the next event of all.
+    /// Returns the least [`due`](Self::due) of all processes.
     pub(crate) fn earliest(&self) -> Time {
         (0..self.len() as u32).map(|number| self.due(number)).min().unwrap_or(Time::MAX)
     }
 
-    /// Says that a process will run soon: others have had the caches since it ran last.
+    /// Prefetches a process that will run soon: since its last run, other processes have replaced its data in the
+    /// cache.
     #[inline]
     pub(crate) fn prefetch(&self, number: u32) {
         prefetch_all(&self.processes[number as usize]);
         prefetch(&self.mailboxes[number as usize]);
     }
 
-    /// Runs a process up to `end`. Returns its number of events.
+    /// Runs all events of a process before `end`, hands over what it sent, and returns the number of events.
     pub(crate) fn run_process(&self, number: u32, end: &EventKey, worker: &mut ThreadBuffers) -> u64 {
         let mut process = lock(&self.processes[number as usize]);
         self.drain_mailbox(&mut process, worker);
@@ -256,7 +256,7 @@ impl Network {
         events
     }
 
-    /// Lets the next event of a process happen if it is before `end`.
+    /// Runs the next event of a process if it is before `end`, and returns its key.
     pub(crate) fn step_process(&self, number: u32, end: &EventKey) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
         let worker = &mut self.worker();
@@ -266,7 +266,7 @@ impl Network {
         key
     }
 
-    /// The next event of a process.
+    /// Returns the key of a process's next event, frames in its mailbox included.
     pub(crate) fn next_event_of(&self, number: u32) -> Option<EventKey> {
         let mut process = lock(&self.processes[number as usize]);
         self.drain_mailbox(&mut process, &mut self.worker());
@@ -274,13 +274,16 @@ impl Network {
         process.next().copied()
     }
 
-    /// The thread of the run works as well.
+    /// Locks the buffers of the coordinating thread.
     pub(crate) fn worker(&self) -> MutexGuard<'_, ThreadBuffers> {
         lock(&self.worker)
     }
 
     fn drain_mailbox(&self, process: &mut Process, worker: &mut ThreadBuffers) {
         let number = process.number() as usize;
+        // A relaxed load suffices. Frames of earlier windows are visible through the barrier between windows. A frame
+        // sent in this window may be missed, but it does not arrive before the end of the window, so the next call is
+        // early enough.
         if self.next_due[number].1.load(Ordering::Relaxed) == NEVER {
             return;
         }
@@ -288,16 +291,19 @@ impl Network {
         frames.iter().for_each(|(wire, frames)| process.prefetch(*wire, frames));
         frames.drain(..).for_each(|(wire, frames)| process.deliver(wire, frames, worker));
         pfc.drain(..).for_each(|(wire, frame)| process.deliver_pfc(wire, frame));
+        // Still under the mailbox lock, under which `flush_process` lowers the value: neither update can be lost.
         self.next_due[number].1.store(NEVER, Ordering::Relaxed);
     }
 
-    /// Hands over what a process has sent, and notes when it has its next event.
+    /// Puts the frames that a process has sent into the mailboxes of their receivers, and updates `next_due` and
+    /// `reporting`.
     fn flush_process(&self, process: &mut Process) {
         while let Some(out) = process.unflushed.pop() {
             let out = &mut process.transmitters[out as usize];
             let due = &self.next_due[out.remote_process as usize].1;
             let mut mail = lock(&self.mailboxes[out.remote_process as usize].0);
             if let Some(first) = out.outgoing.front() {
+                // Several processes fill a mailbox, in any order; the minimum does not depend on it.
                 due.fetch_min(first.arrival.as_ps(), Ordering::Relaxed);
                 mail.frames.push((out.wire, std::mem::take(&mut out.outgoing)));
             }
@@ -313,13 +319,13 @@ impl Network {
         }
     }
 
-    /// Notes when a process has its next event, after all that changes it.
+    /// Publishes the time of the process's next event; must follow every change of its queue.
     fn update_next_due(&self, process: &Process) {
         let next = process.next().map_or(NEVER, |key| key.time.as_ps());
         self.next_due[process.number() as usize].0.store(next, Ordering::Relaxed);
     }
 
-    /// Takes what hosts have reported, in the order in which it happened.
+    /// Removes and returns the reports of all hosts, by time; at the same time by process number.
     pub fn take_reports(&self) -> Vec<HostReport> {
         let mut numbers = std::mem::take(&mut *lock(&self.reporting));
         if numbers.is_empty() {
@@ -330,12 +336,13 @@ impl Network {
         for number in numbers {
             reports.append(&mut lock(&self.processes[number as usize]).reports);
         }
-        // Stable: those of one process keep their order.
+        // Stable: the reports of one process keep their order.
         reports.sort_by_key(|report| report.at);
         reports
     }
 
-    /// Does something in a process now.
+    /// Calls `act` on process `number` with its clock at `now`, then collects reports and hands over what the process
+    /// sent. No thread may run this process in the current window.
     fn with_process_at<R>(
         &self,
         number: u32,
@@ -350,31 +357,33 @@ impl Network {
         result
     }
 
-    /// Something changed at a host: it is asked for a frame.
+    /// Polls a host for frames and its next deadline, after a change from outside.
     pub fn kick(&self, now: Time, host: HostIx) {
         let (number, nic) = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, worker| process.kick(nic, worker));
     }
 
-    /// A frame leaves a host that is not the host's own.
+    /// Sends a frame of an attacker from the host's NIC.
     pub fn inject(&self, now: Time, host: HostIx, frame: Vec<u8>) {
         let (number, nic) = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, worker| process.inject(nic, frame, worker));
     }
 
-    /// A link comes up: the transmitter of this direction is paused by nobody any more.
+    /// Clears all PFC pauses of the direction's transmitter, after its link came up or the switch at the other end
+    /// restarted.
     pub fn unpause(&self, now: Time, direction: u32) {
         let ((number, out), _) = self.directions[direction as usize];
         self.with_process_at(number, now, |process, worker| process.unpause(out, worker));
     }
 
-    /// Has a host do something now.
+    /// Executes a command at a host now.
     pub fn command(&self, now: Time, host: HostIx, command: HostCommand) {
         let (number, nic) = self.hosts[host.0 as usize];
         self.with_process_at(number, now, |process, worker| process.execute_command(nic, command, worker));
     }
 
-    /// Has a host do something at the event of this key, which is after all that has happened there.
+    /// Schedules a command at a host for the event `at`, which must be later than every event that the host's process
+    /// has run.
     pub fn plan(&self, at: &EventKey, host: HostIx, command: HostCommand) {
         let (number, nic) = self.hosts[host.0 as usize];
         let mut process = lock(&self.processes[number as usize]);
@@ -382,31 +391,31 @@ impl Network {
         self.flush_process(&mut process);
     }
 
-    /// Looks at a host, or changes it.
+    /// Calls `with` on a host, with its process locked.
     pub fn with_host<R>(&self, host: HostIx, with: impl FnOnce(&mut HostNode) -> R) -> R {
         let (number, nic) = self.hosts[host.0 as usize];
         with(&mut lock(&self.processes[number as usize]).hosts[nic as usize])
     }
 
-    /// Looks at a switch.
+    /// Calls `with` on a switch, with its process locked.
     pub fn with_switch<R>(&self, ix: SwitchIx, with: impl FnOnce(&Switch) -> R) -> R {
         let (number, index) = self.switches[ix.0 as usize];
         with(&lock(&self.processes[number as usize]).switches[index as usize].switch)
     }
 
-    /// Looks at the process of a host, and the host's index there.
+    /// Calls `with` on the process of a host and the host's index there, with the process locked.
     pub(crate) fn with_process_of<R>(&self, host: HostIx, with: impl FnOnce(&mut Process, u32) -> R) -> R {
         let (number, nic) = self.hosts[host.0 as usize];
         with(&mut lock(&self.processes[number as usize]), nic)
     }
 
-    /// Keeps the paths of a sample of packets from now on.
+    /// Starts to trace the paths of sampled packets.
     pub fn enable_path_trace(&mut self) {
         self.keeps_packets = true;
         self.view().processes_mut().for_each(|process| process.counters.packets = Some(Box::default()));
     }
 
-    /// Keeps the sample of packets within its bound, if there is one.
+    /// Halves the sample of traced packets until it is within its bound. No effect if tracing is off.
     pub(crate) fn bound_path_trace(&self) {
         if self.keeps_packets {
             path_trace::downsample(
@@ -415,7 +424,8 @@ impl Network {
         }
     }
 
-    /// Looks at everything. Nothing may happen meanwhile.
+    /// Locks all processes and delivers the frames in their mailboxes, so that wires are complete. Only between
+    /// windows.
     pub fn view(&self) -> View<'_> {
         let mut view = self.view_without_mail();
         view.processes_mut().for_each(|process| self.drain_mailbox(process, &mut self.worker()));
@@ -423,14 +433,16 @@ impl Network {
         view
     }
 
-    /// Looks at everything, but frames between processes are on their wires only once these run: samples are taken often,
-    /// and handing the frames over would be this thread's work.
+    /// Locks all processes, but leaves frames in mailboxes, so wires may lack the frames sent in the last window.
+    /// Queues and counters are complete. Used for samples, which are frequent: delivering the mail would be serial
+    /// work of this thread.
     pub fn view_without_mail(&self) -> View<'_> {
         View { network: self, processes: self.processes.iter().map(lock).collect() }
     }
 
-    /// Lets the next event of all happen, if it is before `end`, and returns the switch where it was, if it was at one. For
-    /// looking at the fabric after every event.
+    /// Runs the earliest event of the whole fabric if it is before `end`. The outer `None` means that there was none;
+    /// the inner value is the first switch of the process, `None` in a process of hosts. For tests that inspect the
+    /// fabric after every event.
     pub fn step(&self, end: Time) -> Option<Option<SwitchIx>> {
         let end = EventKey::first_at(end);
         let next = |number| Some((self.next_event_of(number)?, number));
@@ -442,61 +454,54 @@ impl Network {
     }
 }
 
-/// The whole fabric, at rest.
+/// All processes of a fabric, locked between two windows.
 pub struct View<'n> {
     network: &'n Network,
     processes: Vec<MutexGuard<'n, Process>>,
 }
 
 impl View<'_> {
-    /// A switch.
     pub fn switch(&self, ix: SwitchIx) -> &SwitchNode {
         let (number, index) = self.network.switches[ix.0 as usize];
         &self.processes[number as usize].switches[index as usize]
     }
-    /// A switch, to be changed.
     pub fn switch_mut(&mut self, ix: SwitchIx) -> &mut SwitchNode {
         let (number, index) = self.network.switches[ix.0 as usize];
         &mut self.processes[number as usize].switches[index as usize]
     }
-    /// All switches, in the order of the topology.
+    /// Returns all switches in topology order.
     pub fn switches(&self) -> impl Iterator<Item = &SwitchNode> {
         (0..self.network.switches.len() as u32).map(|ix| self.switch(SwitchIx(ix)))
     }
-    /// A host.
     pub fn host(&self, ix: HostIx) -> &HostNode {
         let (number, index) = self.network.hosts[ix.0 as usize];
         &self.processes[number as usize].hosts[index as usize]
     }
-    /// A host, to be changed.
     pub fn host_mut(&mut self, ix: HostIx) -> &mut HostNode {
         let (number, index) = self.network.hosts[ix.0 as usize];
         &mut self.processes[number as usize].hosts[index as usize]
     }
-    /// The counts of a switch's process.
+    /// Returns the counters of the process that the switch belongs to.
     pub fn tally_mut(&mut self, ix: SwitchIx) -> &mut ProcessCounters {
         &mut self.processes[self.network.switches[ix.0 as usize].0 as usize].counters
     }
-    /// All hosts, in the order of the topology.
+    /// Returns all hosts in topology order.
     pub fn hosts(&self) -> impl Iterator<Item = &HostNode> {
         (0..self.network.hosts.len() as u32).map(|ix| self.host(HostIx(ix)))
     }
-    /// The end of a direction from which frames leave.
     pub fn transmitter(&self, direction: u32) -> &crate::link::Transmitter {
         let ((number, out), _) = self.network.directions[direction as usize];
         &self.processes[number as usize].transmitters[out as usize]
     }
-    /// The end of a direction at which frames arrive.
     pub fn wire(&self, direction: u32) -> &crate::link::Wire {
         let (_, (number, wire)) = self.network.directions[direction as usize];
         &self.processes[number as usize].wires[wire as usize]
     }
-    /// The same, to be changed.
     pub fn wire_mut(&mut self, direction: u32) -> &mut crate::link::Wire {
         let (_, (number, wire)) = self.network.directions[direction as usize];
         &mut self.processes[number as usize].wires[wire as usize]
     }
-    /// The node to which a direction leads.
+    /// Returns the node at which the direction ends.
     pub fn far_end(&self, direction: u32) -> Node {
         let (_, (number, _)) = self.network.directions[direction as usize];
         let process = &self.processes[number as usize];
@@ -505,35 +510,33 @@ impl View<'_> {
             LocalNode::Host(index) => Node::Host(process.hosts[index as usize].ix),
         }
     }
-    /// Numbers of all directions.
+    /// Returns the numbers of all link directions.
     pub fn directions(&self) -> impl Iterator<Item = u32> + use<> {
         0..self.network.directions.len() as u32
     }
-    /// All processes.
     pub fn processes(&self) -> impl Iterator<Item = &Process> {
         self.processes.iter().map(|process| &**process)
     }
-    /// All processes, to be changed.
     pub fn processes_mut(&mut self) -> impl Iterator<Item = &mut Process> {
         self.processes.iter_mut().map(|process| &mut **process)
     }
-    /// One packet through one switch is one hop.
+    /// Returns the number of packets that arrived at switches: a packet counts once at each.
     pub fn packet_hops(&self) -> u64 {
         self.processes().map(|process| process.counters.packet_hops).sum()
     }
-    /// Hops of POLICY packets, if somebody counts them.
+    /// Returns the number of POLICY packets that arrived at switches; `None` if the experiment has no `policy:`.
     pub fn policy_hops(&self) -> Option<u64> {
         self.processes().map(|process| process.counters.policy_hops).sum()
     }
-    /// Pause frames sent, less resume frames: above 0 while a switch holds back a neighbour.
+    /// Returns PFC pause frames minus resume frames sent: greater than 0 while a switch pauses a neighbour.
     pub fn pauses_held(&self) -> i64 {
         self.processes().map(|process| process.counters.pauses_outstanding).sum()
     }
-    /// Returns the notes about packets of the sample, if they are kept.
+    /// Returns the packet traces of all processes; empty if tracing is off.
     pub fn packets(&self) -> impl Iterator<Item = &PathTrace> {
         self.processes().filter_map(|process| process.counters.packets.as_deref())
     }
-    /// Frames lost on wires and in switches that restarted, by reason.
+    /// Returns the frames dropped on wires and in restarted switches, by reason.
     pub fn lost(&self) -> BTreeMap<&'static str, u64> {
         let mut lost = BTreeMap::new();
         for (reason, count) in self.processes().flat_map(|process| &process.counters.link_drops) {
@@ -541,13 +544,13 @@ impl View<'_> {
         }
         lost
     }
-    /// A hash over every arrival on every wire: two runs with the same value saw the same packets at the same times.
+    /// Returns a hash of the time and length of every arrival on every wire, to compare two runs.
     pub fn fingerprint(&self) -> u64 {
         self.directions().fold(0, |hash, direction| hash_step(hash, self.wire(direction).fingerprint))
     }
 }
 
-/// Numbers the parts of a process.
+/// Allocates the indices of nodes, transmitters and wires within one process.
 #[derive(Clone, Default)]
 struct IndexAllocator {
     switches: u32,
@@ -575,7 +578,7 @@ impl IndexAllocator {
     }
 }
 
-/// Place of a node among all: switches first.
+/// Returns the index of a node among all nodes, switches first.
 fn node_index(topology: &Topology, node: Node) -> usize {
     match node {
         Node::Switch(ix) => ix.0 as usize,
@@ -583,7 +586,9 @@ fn node_index(topology: &Topology, node: Node) -> usize {
     }
 }
 
-/// The process of each node, and the number of processes: nodes on both ends of a short link share one.
+/// Returns the process of each node, by `node_index`, and the number of processes. Both ends of a link with a delay
+/// below
+/// [`MIN_LOOKAHEAD`] are in the same process, since such a link would make every window as short as its delay.
 fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
     let count = topology.switches.len() + topology.hosts.len();
     let mut first: Vec<usize> = (0..count).collect();
@@ -595,6 +600,7 @@ fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
     };
     for link in topology.links.iter().filter(|link| link.delay < MIN_LOOKAHEAD) {
         let ends = [link.a.node, link.b.node].map(|node| root(&first, node_index(topology, node)));
+        // Union-find with the least index as root, which numbers the processes in topology order.
         let min = ends[0].min(ends[1]);
         ends.into_iter().for_each(|end| first[end] = min);
     }
@@ -611,7 +617,7 @@ fn assign_processes(topology: &Topology) -> (Vec<u32>, u32) {
     (groups, next)
 }
 
-/// Both directions of every link, with the ends that send and receive.
+/// Returns both directions of every link, each with its sending and its receiving port, in the order of their numbers.
 fn all_directions(topology: &Topology) -> Vec<(DirectionSpec, NodePort, NodePort)> {
     let mut all = Vec::with_capacity(topology.links.len() * 2);
     for (i, link) in topology.links.iter().enumerate() {
@@ -623,7 +629,7 @@ fn all_directions(topology: &Topology) -> Vec<(DirectionSpec, NodePort, NodePort
     all
 }
 
-/// The direction that leaves `node` on its link `link`.
+/// Returns the number of the direction in which `node` sends on `link`.
 fn outgoing_direction(topology: &Topology, node: Node, link: usize) -> u32 {
     let from_a = topology.links[link].a.node == node;
     2 * link as u32 + u32::from(!from_a)

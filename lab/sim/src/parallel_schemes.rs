@@ -1,5 +1,5 @@
-//! Several schemes of a run at a time, each on a thread of its own. The results do not depend on it, as no scheme
-//! shares its fabric, flows or random streams with another.
+//! Runs several schemes of an experiment at the same time, each on its own thread. The results do not depend on this,
+//! because schemes share no fabric, flows or random streams.
 
 use std::ops::ControlFlow;
 use std::sync::atomic::{AtomicBool, AtomicUsize, Ordering};
@@ -16,7 +16,8 @@ enum SchemeMessage {
     Done(Box<Result<SchemeSnapshot, Error>>, ControlFlow<()>),
 }
 
-/// The observer of one thread: passes everything on to the caller's.
+/// The observer of a worker thread: forwards to the caller's observer through a channel. The answers of the caller's
+/// observer come back through the two flags and so may be one call late.
 struct ObserverProxy<'a> {
     words: Sender<SchemeMessage>,
     stop: &'a AtomicBool,
@@ -25,14 +26,14 @@ struct ObserverProxy<'a> {
 
 impl Observer for ObserverProxy<'_> {
     fn progress(&mut self, p: &Progress<'_>) -> ControlFlow<()> {
-        let look = SchemeMessage::ProgressReport {
+        let report = SchemeMessage::ProgressReport {
             index: p.index,
             now: p.now,
             end: p.end,
             packet_hops: p.packet_hops,
         };
-        let heard = self.words.send(look).is_ok();
-        if heard && !self.stop.load(Ordering::Relaxed) {
+        let sent = self.words.send(report).is_ok();
+        if sent && !self.stop.load(Ordering::Relaxed) {
             ControlFlow::Continue(())
         } else {
             ControlFlow::Break(())
@@ -42,13 +43,14 @@ impl Observer for ObserverProxy<'_> {
         self.wanted[index].swap(false, Ordering::Relaxed)
     }
     fn snapshot(&mut self, part: SchemeSnapshot) {
-        // Nobody hears it only when the caller is gone.
+        // Sending fails only if the caller's thread has ended.
         let _ = self.words.send(SchemeMessage::Keep(Box::new(part)));
     }
 }
 
-/// Has `one` run each scheme by its index, up to `jobs` at a time as `cores` has them, and gives what they came to and
-/// whether all did. A thread that finds no more schemes leaves its core to the threads of those that still run.
+/// Calls `one` for the index of each scheme, up to `jobs` at a time and limited by `cores`. Returns the results, in
+/// the order in which schemes finished, and whether all schemes ran to their end. A thread that finds no further
+/// scheme releases its core to the worker pools of the schemes that still run.
 pub(crate) fn run_schemes(
     labels: &[&str],
     (jobs, cores): (usize, &CorePool),
@@ -59,7 +61,7 @@ pub(crate) fn run_schemes(
     let wanted: Vec<AtomicBool> = labels.iter().map(|_| AtomicBool::new(false)).collect();
     let (mut parts, mut whole, mut error) = (Vec::new(), true, None);
     thread::scope(|scope| {
-        let (words, heard) = channel();
+        let (words, messages) = channel();
         for _ in 0..jobs.min(labels.len()) {
             let Some(share) = cores.try_share(&working) else { break };
             let mut relay = ObserverProxy { words: words.clone(), stop: &stop, wanted: &wanted };
@@ -83,8 +85,8 @@ pub(crate) fn run_schemes(
             });
         }
         drop(words);
-        for word in heard {
-            match word {
+        for message in messages {
+            match message {
                 SchemeMessage::ProgressReport { index, now, end, packet_hops } => {
                     let (scheme, of) = (labels[index], labels.len());
                     if observer

@@ -1,5 +1,5 @@
-//! Paths of packets: when a sample of them came to switches and left them. Every frame is inspected, so this is done only
-//! on request. Each process notes what happens there, and the paths are put together at the end.
+//! Traces the paths of sampled packets: when they arrived at switches and left them. Every frame is parsed, so this
+//! is enabled only on request. Each process records its own events, which are joined at the end.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -9,10 +9,11 @@ use weir_experiment::rng::mix;
 use weir_host::wire::{FrameView, PacketKind};
 use weir_units::Time;
 
-/// The most packets kept. Beyond it half of them are forgotten, and half as many are taken from then on.
+/// Maximum number of packets in the sample. When it is exceeded, the sampling interval doubles and about half of the
+/// recorded packets are discarded.
 const MAX_PACKETS: usize = 2_000;
 
-/// The fields that identify a packet all along its path.
+/// The fields that identify a packet along its whole path.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Hash)]
 struct PacketKey {
     kind: u8,
@@ -23,7 +24,8 @@ struct PacketKey {
 }
 
 impl PacketKey {
-    /// Returns whether a packet is in a sample of one in `sampling_interval`, a power of two. The packets of a sample are in all larger ones.
+    /// Returns whether the packet is in a sample of one in `every` packets, a power of two. The low bits of a hash
+    /// decide, so a sample of one in 2n is a subset of one in n, and processes agree without communication.
     fn is_sampled(&self, every: u64) -> bool {
         let ends = u64::from(self.source.to_bits()) << 32 | u64::from(self.destination.to_bits());
         let number = u64::from(self.message) << 32 | u64::from(self.seq);
@@ -31,25 +33,23 @@ impl PacketKey {
     }
 }
 
-/// An event of a packet.
+/// An event on the path of a packet.
 #[derive(Clone, Copy, Debug)]
 enum TraceEvent {
-    /// A host sent it: its length, and the time at which its last bit left.
+    /// A host started to send it: host, frame length in bytes, end of serialisation.
     Sent(HostIx, u32, Time),
-    /// It came to a switch.
     Arrived(SwitchIx),
-    /// It left a switch by a port: the time at which its last bit did.
+    /// A switch started to send it: switch, egress port, end of serialisation.
     Departed(SwitchIx, u16, Time),
-    /// It came to a host.
+    /// It arrived at a host.
     Delivered,
 }
 
-/// The events of packets of the sample in one process, by time. The sample is a pseudo-random one of all that hosts send,
-/// so that processes need not agree about it.
+/// The events of sampled packets in one process.
 #[derive(Clone, Debug)]
 pub struct PathTrace {
     sampling_interval: u64,
-    /// Packets that hosts here have sent.
+    /// Number of sampled packets sent by hosts of this process.
     sent: usize,
     notes: Vec<(Time, PacketKey, TraceEvent)>,
 }
@@ -60,7 +60,8 @@ impl Default for PathTrace {
     }
 }
 
-/// Reads the key of a frame. Only packets with one receiver have one.
+/// Returns the key of a frame; `None` for POLICY packets, which have several receivers, and for frames that do not
+/// parse.
 fn key(frame: &[u8], virtual_len: u32) -> Option<PacketKey> {
     let view = FrameView::new(frame, virtual_len).ok()?;
     let kind = view.weir.kind();
@@ -82,18 +83,18 @@ impl PathTrace {
         self.notes.push((now, key, note));
     }
 
-    /// A host sends a frame from `sent.0` to `sent.1`.
+    /// Records that a host sends a frame; `sent` are the start and the end of serialisation.
     pub fn on_host_tx(&mut self, from: HostIx, frame: &[u8], virtual_len: u32, sent: (Time, Time)) {
         let bytes = frame.len() as u32 + virtual_len;
         self.note(sent.0, frame, virtual_len, TraceEvent::Sent(from, bytes, sent.1));
     }
 
-    /// A frame comes to a switch.
+    /// Records the arrival of a frame at a switch.
     pub fn on_switch_rx(&mut self, now: Time, switch: SwitchIx, frame: &[u8], virtual_len: u32) {
         self.note(now, frame, virtual_len, TraceEvent::Arrived(switch));
     }
 
-    /// A switch sends a frame by a port from `sent.0` to `sent.1`.
+    /// Records that a switch sends a frame; `sent` are the start and the end of serialisation.
     pub fn on_switch_tx(
         &mut self,
         sent: (Time, Time),
@@ -104,12 +105,12 @@ impl PathTrace {
         self.note(sent.0, frame, virtual_len, TraceEvent::Departed(switch, port, sent.1));
     }
 
-    /// A frame comes to a host.
+    /// Records the arrival of a frame at a host.
     pub fn on_host_rx(&mut self, now: Time, frame: &[u8], virtual_len: u32) {
         self.note(now, frame, virtual_len, TraceEvent::Delivered);
     }
 
-    /// Forgets half of the packets.
+    /// Doubles the sampling interval, which discards about half of the packets.
     fn halve(&mut self) {
         self.sampling_interval *= 2;
         let every = self.sampling_interval;
@@ -118,7 +119,7 @@ impl PathTrace {
     }
 }
 
-/// Keeps the sample that processes have together within its bound.
+/// Halves the sample of all processes until it has at most [`MAX_PACKETS`].
 pub(crate) fn downsample<'p>(packets: impl Iterator<Item = &'p mut PathTrace>) {
     let mut all: Vec<_> = packets.collect();
     while all.iter().map(|packets| packets.sent).sum::<usize>() > MAX_PACKETS {
@@ -126,12 +127,12 @@ pub(crate) fn downsample<'p>(packets: impl Iterator<Item = &'p mut PathTrace>) {
     }
 }
 
-/// Returns the paths that the notes of all processes make, in the order in which the packets were sent.
+/// Joins the events of all processes to paths, in the order in which the packets were sent.
 pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Topology) -> Vec<PacketPath> {
     let hosts: HashMap<Ipv4Addr, &str> =
         topology.hosts.iter().map(|host| (host.ip, host.name.as_str())).collect();
     let mut notes: Vec<_> = all.flat_map(|packets| &packets.notes).collect();
-    // Stable: the notes of one process keep their order.
+    // Stable: the events of one process keep their order.
     notes.sort_by_key(|(now, ..)| *now);
     let (mut paths, mut open): (Vec<PacketPath>, HashMap<PacketKey, usize>) = (Vec::new(), HashMap::new());
     for &(now, key, note) in notes {
@@ -151,7 +152,7 @@ pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Top
             });
             continue;
         }
-        // One that nobody sent as it is: a switch made it.
+        // No host sent this packet: a switch generated or rewrote it.
         let Some(&place) = open.get(&key) else { continue };
         let path = &mut paths[place];
         match note {
@@ -176,7 +177,7 @@ pub(crate) fn paths<'p>(all: impl Iterator<Item = &'p PathTrace>, topology: &Top
     paths
 }
 
-/// Returns the name of a kind, as the dissector of Wireshark writes it.
+/// Returns the name of a packet kind as the Wireshark dissector shows it.
 fn kind_name(kind: PacketKind) -> &'static str {
     match kind {
         PacketKind::Data => "DATA",

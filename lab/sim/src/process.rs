@@ -1,11 +1,13 @@
-//! A logical process: some nodes of the fabric, the ends of their links, and the events to come there. Its events up
-//! to the end of a window of time depend on nothing that happens elsewhere in that window (see [`crate::network`]).
+//! A logical process of the parallel simulation: some nodes of the fabric, the ends of their links, and their pending
+//! events. Within a window its events do not depend on events of other processes in that window (see
+//! [`crate::network`]).
 //!
-//! It is a thin driver of the same [`Host`] and [`Switch`] objects that the raw-socket drivers run. It knows how long a frame
-//! takes and where it goes, nothing of what it means.
+//! A process drives the same [`Host`] and [`Switch`] objects as the raw-socket drivers. It computes when and where a
+//! frame arrives; it does not interpret frames.
 //!
-//! Two kinds of event carry a packet over a hop: it *arrives* at the far end of a wire, and a transmitter becomes *free* for
-//! the next one. A port with an empty queue and an idle transmitter has no event at all.
+//! Two kinds of event carry a packet over a hop: [`Event::Arrival`] at the far end of a wire, and [`Event::TxDone`]
+//! when a transmitter may send the next frame. A port with an empty queue and an idle transmitter has no pending
+//! event.
 
 use crate::doubling_histogram::DoublingHistogram;
 use crate::events::{Event, EventKey, EventQueue};
@@ -26,112 +28,110 @@ use weir_switch::packet::Packet;
 use weir_switch::prefetch::{prefetch, prefetch_all};
 use weir_units::Time;
 
-/// No direction: the port has no link.
+/// Stands for a direction or transmitter index at a port without a link.
 pub const UNCONNECTED: u32 = u32::MAX;
 
-/// A host and what its NIC needs to know.
+/// A host and the state of its NIC.
 pub struct HostNode {
-    /// Its number in the topology.
     pub ix: HostIx,
-    /// Protocol and congestion control.
+    /// Transport and congestion control.
     pub host: Host,
-    /// Its transmitter, by index.
+    /// Index into [`Process::transmitters`].
     out: u32,
-    /// Classes its switch has paused, one bit each.
+    /// Priority classes that the switch has paused, one bit each.
     paused: u8,
-    /// Time of the pending `HostTimer`. An earlier one replaces it; a later one is stale.
+    /// Time of the pending [`Event::HostTimer`]. Events at other times are stale and ignored.
     timer_at: Option<Time>,
-    /// Frames of an attacker at this host, which leave before the host's.
+    /// Frames of an attacker at this host. They are sent before the host's own frames.
     injected: Ring<Vec<u8>>,
-    /// The last POLICY frames that came by, if an attacker listens.
+    /// The last 64 POLICY frames received, newest first; `None` if the experiment has no attacker here.
     pub overheard: Option<VecDeque<Vec<u8>>>,
 }
 
 impl HostNode {
-    /// A host that sends by the transmitter of this index.
+    /// `out` is the host's index into [`Process::transmitters`].
     pub fn new(ix: HostIx, host: Host, out: u32) -> HostNode {
         HostNode { ix, host, out, paused: 0, timer_at: None, injected: Ring::new(), overheard: None }
     }
 }
 
-/// Frames that an attacker remembers.
+/// Number of POLICY frames that an attacker keeps for replay.
 const MAX_OVERHEARD: usize = 64;
 
-/// A switch and where its ports lead.
+/// A switch and the wiring of its ports.
 pub struct SwitchNode {
-    /// Its number in the topology.
     pub ix: SwitchIx,
     /// Pipeline and traffic manager.
     pub switch: Switch,
-    /// Port number to the number of the direction that leaves it, or [`UNCONNECTED`].
+    /// By port number, the number of the outgoing link direction, or [`UNCONNECTED`].
     pub directions: Vec<u32>,
-    /// Port number to its transmitter, by index, or [`UNCONNECTED`].
+    /// By port number, the index into [`Process::transmitters`], or [`UNCONNECTED`].
     pub(crate) outs: Vec<u32>,
 }
 
-/// The experiment's first flow, whose rate somebody watches.
+/// Watches the sending rate of the experiment's first flow.
 pub struct SlowdownProbe {
-    /// Its sender, by index.
+    /// The flow's sender: an index into [`Process::hosts`].
     pub nic: u32,
     flow: Option<FlowId>,
-    /// Detects the time at which it slows down.
+    /// Detects when the flow reduces its rate.
     pub slowdown: FirstSlowdown,
 }
 
 /// Counters of a process.
 pub struct ProcessCounters {
-    /// One packet through one switch, ingress and egress, is one hop.
+    /// Packets that arrived at a switch, including those that the switch dropped.
     pub packet_hops: u64,
     /// Every PFC frame sent: (time, switch, port, frame).
     pub pfc_log: Vec<(Time, SwitchIx, u16, PfcFrame)>,
-    /// Pause frames sent, less resume frames.
+    /// PFC pause frames sent minus resume frames sent.
     pub pauses_outstanding: i64,
-    /// Frames lost on wires and in switches that restarted, by reason.
+    /// Frames dropped on wires and in restarted switches, by reason.
     pub link_drops: BTreeMap<&'static str, u64>,
-    /// POLICY packets that hosts have sent since the last policy was set.
+    /// POLICY packets sent by hosts since the last policy was set.
     pub policy_sent: DoublingHistogram,
-    /// Hops of POLICY packets, if somebody counts them.
+    /// POLICY packets that arrived at a switch; `None` if the experiment has no `policy:`.
     pub policy_hops: Option<u64>,
-    /// Statistics of arriving data packets, if requested.
+    /// Statistics of received data packets; `None` without `observe.packets`.
     pub arrivals: Option<Box<RxStats>>,
-    /// Notes about packets of the sample, if requested.
+    /// Trace of sampled packets; `None` if not requested.
     pub packets: Option<Box<PathTrace>>,
 }
 
-/// A logical process. See the [module](self). No two share a cache line, as two threads may run them.
+/// A logical process; see the [module](self). The alignment keeps two processes, which two threads may run at the same
+/// time, from sharing a cache line or a pair of lines that the CPU prefetches together.
 #[repr(align(128))]
 pub struct Process {
     number: u32,
-    /// Events since somebody took this number.
+    /// Events since the last rebalancing, the load metric of the worker pool; reset by `Network::take_event_count`.
     pub(crate) events_since_rebalance: u64,
     queue: EventQueue,
-    /// The time of the event that happens now.
+    /// The time of the current event.
     now: Time,
-    /// In the order of the topology.
+    /// In topology order.
     pub switches: Vec<SwitchNode>,
-    /// In the order of the topology.
+    /// In topology order.
     pub hosts: Vec<HostNode>,
-    /// In the order of their directions' numbers.
+    /// In ascending order of [`Transmitter::direction`].
     pub transmitters: Vec<Transmitter>,
-    /// In the order of their directions' numbers.
+    /// In ascending order of [`Wire::direction`].
     pub wires: Vec<Wire>,
-    /// Transmitters with frames for other processes.
+    /// Transmitters with frames that are not yet handed over to another process.
     pub(crate) unflushed: Vec<u32>,
+    /// Host index and command of each pending [`Event::Command`], in order.
     commands: VecDeque<(u32, HostCommand)>,
-    /// Flows that will be stopped.
+    /// Open flows that will be stopped: index of the flow's record and the host's id.
     stoppable: Vec<(u32, FlowId)>,
-    /// Hosts that may have something to report.
+    /// Hosts called since the last [`Process::collect_reports`]; may contain duplicates.
     hosts_to_poll: Vec<u32>,
-    /// Reports of hosts, in order.
+    /// Reports of hosts since the last `Network::take_reports`, by time.
     pub reports: Vec<HostReport>,
-    /// The first flow, if it is here and somebody watches it.
+    /// Set if the sender of the experiment's first flow is in this process.
     pub watch: Option<SlowdownProbe>,
-    /// Counts.
     pub counters: ProcessCounters,
 }
 
 impl Process {
-    /// A process at rest.
     pub fn new(
         number: u32,
         switches: Vec<SwitchNode>,
@@ -167,18 +167,16 @@ impl Process {
         }
     }
 
-    /// Its number.
     pub fn number(&self) -> u32 {
         self.number
     }
 
-    /// Its next event.
     #[inline]
     pub fn next(&self) -> Option<&EventKey> {
         self.queue.peek()
     }
 
-    /// Lets all events before `end` happen. Returns how many there were.
+    /// Dispatches all events ordered before `end`, including those scheduled in the meantime, and returns their number.
     pub fn run(&mut self, end: &EventKey, worker: &mut ThreadBuffers) -> u64 {
         let mut events = 0;
         self.swap_scratch(worker);
@@ -190,7 +188,8 @@ impl Process {
         events
     }
 
-    /// Swaps the memory of the switch for that of the thread. Switches that are one process have memory of their own.
+    /// Lends the thread's pipeline scratch memory to the switch of this process, or takes it back. In a process of
+    /// several switches each one keeps its own.
     #[inline]
     fn swap_scratch(&mut self, worker: &mut ThreadBuffers) {
         if let [chassis] = self.switches.as_mut_slice() {
@@ -198,7 +197,7 @@ impl Process {
         }
     }
 
-    /// Lets the next event happen if it is before `end`.
+    /// Dispatches the next event if it is ordered before `end`, and returns its key.
     pub fn step(&mut self, end: &EventKey, worker: &mut ThreadBuffers) -> Option<EventKey> {
         let key = self.queue.pop_before(end)?;
         self.dispatch(key, worker);
@@ -224,7 +223,7 @@ impl Process {
                     self.execute_command(nic, command, worker);
                 }
             }
-            // These are the run's.
+            // These stand in the queue of the run only.
             Event::FlowSchedule | Event::Sample | Event::ScheduledChange => {}
         }
         if !self.hosts_to_poll.is_empty() {
@@ -232,7 +231,8 @@ impl Process {
         }
     }
 
-    /// Says what happens from now on.
+    /// Sets the process's clock. Called before every dispatch, and before calls from outside
+    /// (`Network::with_process_at`).
     #[inline]
     pub fn set_now(&mut self, now: Time) {
         self.now = now;
@@ -289,13 +289,14 @@ impl Process {
         worker.pool.put(packet);
     }
 
-    /// Takes a frame that has arrived late, or with a copy.
+    /// Calls [`Process::receive_frame`] out of line: that one is inlined into the path without faults, and a second
+    /// inlined copy would only make this code larger.
     #[inline(never)]
     fn receive_frame_outlined(&mut self, index: u32, packet: Box<Packet>, worker: &mut ThreadBuffers) {
         self.receive_frame(index, packet, worker);
     }
 
-    /// Takes a frame that has arrived.
+    /// Passes an arrived frame to its switch or host, and transmits what becomes ready.
     #[inline(always)]
     fn receive_frame(&mut self, index: u32, packet: Box<Packet>, worker: &mut ThreadBuffers) {
         let now = self.now;
@@ -317,11 +318,11 @@ impl Process {
             }
             LocalNode::Host(host) => {
                 let nic = &mut self.hosts[host as usize];
-                if let Some(heard) = &mut nic.overheard
+                if let Some(frames) = &mut nic.overheard
                     && is_policy(packet.bytes())
                 {
-                    heard.truncate(MAX_OVERHEARD - 1);
-                    heard.push_front(packet.bytes().to_vec());
+                    frames.truncate(MAX_OVERHEARD - 1);
+                    frames.push_front(packet.bytes().to_vec());
                 }
                 if let Some(arrivals) = &mut self.counters.arrivals {
                     arrivals.on_frame(packet.bytes(), packet.virtual_len());
@@ -336,7 +337,9 @@ impl Process {
         }
     }
 
-    /// Passes on what a switch said, if it said something.
+    /// Processes the outbox that the last call into the switch filled: recycles dropped packets, sends PFC frames,
+    /// and starts transmission on each port that became ready. Recursive through `transmit`; ends when the outbox is
+    /// empty.
     #[inline]
     fn flush_outbox(&mut self, switch: u32, worker: &mut ThreadBuffers) {
         let SwitchEvents { pfc, dropped, .. } = &worker.outbox;
@@ -350,7 +353,7 @@ impl Process {
         }
     }
 
-    /// Passes on what a switch said beside ports that can send: dropped packets, and PFC frames.
+    /// Recycles the dropped packets in the outbox and sends its PFC frames.
     #[cold]
     fn flush_pfc_and_drops(&mut self, switch: u32, worker: &mut ThreadBuffers) {
         while let Some(packet) = worker.outbox.dropped.pop() {
@@ -373,7 +376,9 @@ impl Process {
         outs.get(usize::from(port)).copied().filter(|&out| out != UNCONNECTED)
     }
 
-    /// Starts the next frame if a transmitter is idle and its source has one. Returns a host that has none.
+    /// If the transmitter is idle, starts the next frame of its switch port or host; if it is busy, makes sure that a
+    /// `TxDone` event is pending. Returns the host's index if the host had nothing to send, so that the caller can
+    /// arm its timer.
     pub(crate) fn transmit(&mut self, index: u32, worker: &mut ThreadBuffers) -> Option<u32> {
         let now = self.now;
         let out = &mut self.transmitters[index as usize];
@@ -463,7 +468,9 @@ impl Process {
         self.on_sent(index, settled);
     }
 
-    /// A frame has left a transmitter: it is on its wire, or waits for the end of the window if that is another process's.
+    /// Called after frames were added to a transmitter. Moves them to their wire if that is in this process;
+    /// otherwise lists the transmitter for the hand-over at the end of the window, unless it is listed already
+    /// (`was_settled` is false).
     #[inline(always)]
     fn on_sent(&mut self, index: u32, was_settled: bool) {
         if self.transmitters[index as usize].remote_process == self.number {
@@ -485,7 +492,7 @@ impl Process {
         }
     }
 
-    /// Fetches what [`Process::deliver`] will need: other processes have had the caches since it was needed last.
+    /// Prefetches what [`Process::deliver`] reads: other processes have run since, so it may not be in the cache.
     pub(crate) fn prefetch(&self, wire: u32, batch: &Batch<Box<Packet>>) {
         if let Some(first) = batch.slot_at(0) {
             prefetch(first);
@@ -493,7 +500,7 @@ impl Process {
         prefetch_all(&self.wires[wire as usize]);
     }
 
-    /// Takes frames that another process has sent, and fetches what the first of them needs here.
+    /// Puts frames from another process on `wire`, and prefetches what the arrival of the first one reads.
     pub(crate) fn deliver(&mut self, wire: u32, batch: Batch<Box<Packet>>, worker: &mut ThreadBuffers) {
         let event = Event::Arrival(wire);
         let wire = &mut self.wires[wire as usize];
@@ -505,12 +512,13 @@ impl Process {
         }
     }
 
-    /// Takes a frame of PFC that another process has sent.
+    /// Puts a PFC frame from another process on `wire`.
     pub(crate) fn deliver_pfc(&mut self, wire: u32, frame: InFlight<PfcFrame>) {
         self.wires[wire as usize].pfc.push(frame, Event::PfcArrival(wire), &mut self.queue);
     }
 
-    /// Something changed at a host: send if possible, and remember when it next wants to be woken.
+    /// Called after any call into a host that may have changed its state: sends a frame if possible, arms the host's
+    /// timer and lists the host for [`Process::collect_reports`].
     pub(crate) fn kick(&mut self, nic: u32, worker: &mut ThreadBuffers) {
         self.hosts_to_poll.push(nic);
         let out = self.hosts[nic as usize].out;
@@ -518,13 +526,14 @@ impl Process {
         self.schedule_host_timer(nic);
     }
 
-    /// A frame leaves a host that is not the host's own.
+    /// Sends a frame of an attacker from the host's NIC, before the host's own frames.
     pub(crate) fn inject(&mut self, nic: u32, frame: Vec<u8>, worker: &mut ThreadBuffers) {
         self.hosts[nic as usize].injected.push_back(frame);
         self.kick(nic, worker);
     }
 
-    /// A link comes up: its transmitter is paused by nobody any more.
+    /// Clears all PFC pauses of a transmitter, because the resume frames may have been lost: with its link, or in the
+    /// restart of the neighbouring switch.
     pub(crate) fn unpause(&mut self, index: u32, worker: &mut ThreadBuffers) {
         let out = &self.transmitters[index as usize];
         match (out.from, out.from_port) {
@@ -542,21 +551,22 @@ impl Process {
         }
     }
 
-    /// Has a host do something at the event of this key.
+    /// Schedules a command at a host for the time and scheduling time of `at`. Commands run in the order of these
+    /// calls, so their keys must not decrease.
     pub(crate) fn schedule_command(&mut self, at: &EventKey, nic: u32, command: HostCommand) {
         self.commands.push_back((nic, command));
         self.queue.push_remote(at.time, Event::Command, at.scheduled_at);
     }
 
-    /// Has a host do something now.
+    /// Executes a command at a host now.
     pub(crate) fn execute_command(&mut self, nic: u32, command: HostCommand, worker: &mut ThreadBuffers) {
         let now = self.now;
         let host = &mut self.hosts[nic as usize].host;
         match command {
             HostCommand::Start(start) => {
-                let id = host.open(now, start.spec).expect("message ids are fresh and sizes are checked");
+                let id = host.open(now, start.spec).expect("message id is unused and size is not zero");
                 if let Some(announcement) = &start.announces {
-                    host.announce(id, announcement).expect("the list was checked");
+                    host.announce(id, announcement).expect("announcement fits into the message's packets");
                 }
                 if start.stops {
                     self.stoppable.push((start.flow_index, id));
@@ -567,8 +577,8 @@ impl Process {
                 self.report(nic, HostReportKind::Opened(start.flow_index, id));
             }
             HostCommand::Stop(record) => {
-                let Some(place) = self.stoppable.iter().position(|(it, _)| *it == record) else { return };
-                let (_, id) = self.stoppable.swap_remove(place);
+                let Some(index) = self.stoppable.iter().position(|(flow, _)| *flow == record) else { return };
+                let (_, id) = self.stoppable.swap_remove(index);
                 if host.flow(id).is_none() {
                     return;
                 }
@@ -578,7 +588,7 @@ impl Process {
         self.kick(nic, worker);
     }
 
-    /// Watches the first flow of a host.
+    /// Feeds the rate of the experiment's first flow, which host `nic` will open, to `slowdown`.
     pub(crate) fn watch(&mut self, nic: u32, slowdown: FirstSlowdown) {
         self.watch = Some(SlowdownProbe { nic, flow: None, slowdown });
     }
@@ -588,7 +598,8 @@ impl Process {
         self.reports.push(HostReport { at: self.now, host, news });
     }
 
-    /// Takes what hosts have to report, and looks after the first flow's rate.
+    /// Moves the events of all hosts called since the last time into `reports`, and feeds the watched flow's rate to
+    /// its probe.
     pub(crate) fn collect_reports(&mut self) {
         while let Some(nic) = self.hosts_to_poll.pop() {
             while let Some(event) = self.hosts[nic as usize].host.poll_event() {
@@ -605,7 +616,8 @@ impl Process {
     fn schedule_host_timer(&mut self, index: u32) {
         let nic = &mut self.hosts[index as usize];
         let Some(due) = nic.host.next_wakeup() else { return };
-        // What is due already waits for the transmitter or for a resume, and either will look again.
+        // A deadline that has passed is waiting for the transmitter or for a PFC resume, and either one polls the
+        // host again.
         if due <= self.now || nic.timer_at.is_some_and(|pending| pending <= due) {
             return;
         }
@@ -616,7 +628,7 @@ impl Process {
     fn on_host_timer(&mut self, index: u32, worker: &mut ThreadBuffers) {
         let nic = &mut self.hosts[index as usize];
         if nic.timer_at != Some(self.now) {
-            return; // an earlier one has replaced it
+            return; // stale: another deadline has replaced this one
         }
         nic.timer_at = None;
         nic.host.wakeup(self.now);
@@ -654,7 +666,7 @@ impl Process {
     }
 }
 
-/// Returns whether a frame goes to the policy group.
+/// Returns whether the frame's IPv4 destination is the policy group.
 fn is_policy(frame: &[u8]) -> bool {
     const DESTINATION_AT: usize = ETHERNET_LEN + 16;
     frame.get(DESTINATION_AT..DESTINATION_AT + 4) == Some(&POLICY_GROUP.octets())

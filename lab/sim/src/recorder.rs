@@ -1,4 +1,4 @@
-//! Samples queues and rates while a run goes on, and turns them into series and summaries.
+//! Samples queues and rates during a run and turns the samples into time series and summaries.
 
 use crate::network::View;
 use crate::process::UNCONNECTED;
@@ -8,27 +8,27 @@ use weir_experiment::histogram::QueueHistogram;
 use weir_experiment::results::{PortSeries, QueueSummary, RateSeries};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// One switch port under watch.
+/// A sampled switch port.
 struct PortProbe {
     switch: SwitchIx,
     port: u16,
     direction: u32,
     histogram: QueueHistogram,
     sent_before: Bytes,
-    /// Index of its series, if its series is kept.
+    /// Index into `port_series`, if a time series of this port is kept.
     series: Option<usize>,
 }
 
-/// One flow's progress, as the caller knows it at a sample.
+/// Progress of a flow at a sample.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct FlowSample {
-    /// Pacing rate; zero before the start and after the end.
+    /// Pacing rate; 0 before the start and after the end.
     pub rate: Bandwidth,
     /// Payload acknowledged so far.
     pub acked: Bytes,
 }
 
-/// Watches every switch port and the chosen flows.
+/// Samples every switch port and selected flows.
 pub struct Recorder {
     interval: Time,
     ports: Vec<PortProbe>,
@@ -38,7 +38,8 @@ pub struct Recorder {
 }
 
 impl Recorder {
-    /// Watches all ports of `network`; keeps the series of those in `keep` and of the flows named.
+    /// Creates a recorder for all switch ports of `network`. `interval` is the time between samples. Time series are
+    /// kept of the ports in `keep` and of `flows`, which are names.
     pub fn new(
         topology: &Topology,
         network: &View<'_>,
@@ -82,12 +83,12 @@ impl Recorder {
         Recorder { interval, ports, port_series, rate_series, acked_before }
     }
 
-    /// Returns how many flows are watched.
+    /// Returns the number of sampled flows.
     pub fn watched_flows(&self) -> usize {
         self.rate_series.len()
     }
 
-    /// Takes one sample; `flows` are the watched ones.
+    /// Takes a sample. `flows` has one entry per sampled flow, in the order given to [`Recorder::new`].
     pub fn sample(&mut self, network: &View<'_>, flows: &[FlowSample]) {
         for probe in &mut self.ports {
             let queued = network.switch(probe.switch).switch.queue_bytes(probe.port);
@@ -109,12 +110,12 @@ impl Recorder {
         }
     }
 
-    /// Returns the series kept.
     pub fn series(&self) -> (Vec<PortSeries>, Vec<RateSeries>) {
         (self.port_series.clone(), self.rate_series.clone())
     }
 
-    /// Queue and utilisation of every port that sent something, over a run that ended at `end`.
+    /// Returns queue statistics and utilisation of every port that sent data, by [`port_name`], for a run that ended
+    /// at `end`.
     pub fn summarise(
         &self,
         topology: &Topology,
@@ -143,7 +144,7 @@ impl Recorder {
     }
 }
 
-/// `<switch>:<port>`.
+/// Returns `<switch>:<port>`.
 pub fn port_name(topology: &Topology, switch: SwitchIx, port: u16) -> String {
     format!("{}:{port}", topology.switches[switch.0 as usize].name)
 }

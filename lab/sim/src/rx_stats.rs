@@ -1,6 +1,5 @@
-//! Statistics of data packets at their receivers, by class of flow size: the share that was marked, the number of links
-//! crossed, and the share of marks that senders learn of. Every frame that reaches a host is inspected, so this is done
-//! only with `observe.packets`.
+//! Statistics of received data packets by class of flow size: ECN-marked packets, marks echoed to senders, and links
+//! crossed. Every frame that reaches a host is parsed, so this is enabled only by `observe.packets`.
 
 use std::collections::HashMap;
 use std::net::Ipv4Addr;
@@ -9,7 +8,7 @@ use weir_experiment::results::PacketClass;
 use weir_host::wire::{Ecn, Flags, FrameView, INITIAL_TTL, PacketKind};
 use weir_units::Bytes;
 
-/// Counts of one class.
+/// Counters of a size class.
 #[derive(Clone, Copy, Debug, Default)]
 struct ClassCounts {
     received: u64,
@@ -18,28 +17,29 @@ struct ClassCounts {
     links: u64,
 }
 
-/// Counts of all classes.
+/// Counters of all size classes.
 #[derive(Debug)]
 pub struct RxStats {
     bounds: Vec<Bytes>,
     counts: Vec<ClassCounts>,
-    /// Sender and message to class. Messages stay in it: what was sent twice may come after the end.
+    /// Class by sender and message id. Finished messages stay: duplicates may arrive after the end of a message.
     classes: HashMap<(Ipv4Addr, u32), usize>,
 }
 
 impl RxStats {
-    /// Nothing has come yet; the classes have these bounds.
+    /// `bounds` are the upper bounds of all size classes but the last.
     pub fn new(bounds: &[Bytes]) -> RxStats {
         let counts = ranges(bounds).map(|_| ClassCounts::default()).collect();
         RxStats { bounds: bounds.to_vec(), counts, classes: HashMap::new() }
     }
 
-    /// A sender opens a message of this size.
+    /// Registers a message, so that its frames are counted in the class of `size`.
     pub fn register_message(&mut self, sender: Ipv4Addr, message: u32, size: Bytes) {
         self.classes.insert((sender, message), class_of(size, &self.bounds));
     }
 
-    /// A frame reaches a host. Only what belongs to messages that were [expected](Self::expect) counts.
+    /// Counts a frame that reaches a host. Frames of messages that are not [registered](Self::register_message) are
+    /// ignored.
     pub fn on_frame(&mut self, bytes: &[u8], virtual_payload: u32) {
         let Ok(frame) = FrameView::new(bytes, virtual_payload) else { return };
         let sender = match frame.weir.kind() {
@@ -55,11 +55,11 @@ impl RxStats {
         }
         count.received += 1;
         count.marked += u64::from(frame.ip.ecn() == Ecn::Ce);
-        // Every switch takes one off the TTL, and there is a link more than there are switches.
+        // Every switch decrements the TTL, and a path has one link more than switches.
         count.links += u64::from(INITIAL_TTL.saturating_sub(frame.ip.ttl())) + 1;
     }
 
-    /// Adds what another one with the same classes has counted.
+    /// Adds the counters of `other`, which must have the same classes.
     pub fn add(&mut self, other: &RxStats) {
         for (count, more) in self.counts.iter_mut().zip(&other.counts) {
             count.received += more.received;
@@ -69,7 +69,7 @@ impl RxStats {
         }
     }
 
-    /// Returns all classes, small to large.
+    /// Returns the statistics of all classes in ascending order of size.
     pub fn summarise(&self) -> Vec<PacketClass> {
         let classes = ranges(&self.bounds).zip(&self.counts);
         classes

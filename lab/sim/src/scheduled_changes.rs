@@ -1,4 +1,4 @@
-//! Faults and policies as they happen in a run: what they do to the fabric, and what came of them.
+//! Applies the faults and policy changes of an experiment to the fabric, and collects statistics of the policies.
 
 use crate::counters;
 use crate::doubling_histogram::{DoublingHistogram, HistogramBin};
@@ -20,24 +20,25 @@ use weir_host::policy::{Policy, PolicyConfig, PolicyId, PolicyKey, PolicyNode, d
 use weir_host::wire::{FrameRepr, FrameView, HEADERS_LEN};
 use weir_units::Time;
 
-/// The faults and policies of one scheme's run: those that are due, and their outcome so far.
+/// The faults and policy changes of one scheme's run, and their outcome so far.
 pub struct ScheduledChanges<'e> {
     experiment: &'e Experiment,
     blueprint: FabricBuilder<'e>,
-    /// The next one.
+    /// Index of the next entry of `Experiment::changes`.
     next: usize,
-    /// Counters of switches before they restarted.
+    /// Counters that switches had when they restarted.
     pub pre_restart_counts: Counts,
     sets: Vec<PolicySet>,
     refused: BTreeMap<String, u64>,
     lost: u64,
     expired: u64,
-    /// Packets and POLICY packets that switches had taken at half time.
+    /// Hops of all packets and of POLICY packets at the first sample after half of the duration.
     hops_at_half_time: Option<(u64, u64)>,
-    /// Links that the observer took down.
+    /// Links that the observer has taken down.
     observer_down: BTreeSet<LinkIx>,
 }
 
+/// A policy that the experiment has set; `id` is `None` if the host refused it.
 struct PolicySet {
     id: Option<PolicyId>,
     at: Time,
@@ -45,7 +46,7 @@ struct PolicySet {
 }
 
 impl<'e> ScheduledChanges<'e> {
-    /// Returns all that the experiment has in store for `network`, which is at rest.
+    /// Schedules the first change in `agenda`, and prepares the wires and attackers that the changes affect.
     pub fn new(
         experiment: &'e Experiment,
         blueprint: FabricBuilder<'e>,
@@ -81,7 +82,8 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// Hosts with policies want to be woken from the beginning.
+    /// Arms the hosts' Trickle timers by polling each host once, and starts the histogram of POLICY packets. No
+    /// effect without `policy:`.
     pub fn start_policies(&self, network: &Network) {
         if let Some(imin) = self.imin() {
             for process in network.view().processes_mut() {
@@ -93,7 +95,7 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// Does what is due.
+    /// Applies all changes due at `now` and schedules the next one in `agenda`.
     pub fn apply_due(&mut self, now: Time, network: &Network, agenda: &mut EventQueue) -> Result<(), Error> {
         while let Some(scheduled) = self.experiment.changes.get(self.next) {
             if scheduled.at > now {
@@ -123,12 +125,14 @@ impl<'e> ScheduledChanges<'e> {
         Ok(())
     }
 
-    /// Returns whether nothing is to come that could free what waits: no link comes back, no switch restarts.
+    /// Returns whether no change is left that could resolve a deadlock: none is scheduled, and no link is kept down
+    /// by the observer, which could bring it up again.
     pub fn is_exhausted(&self) -> bool {
         self.next == self.experiment.changes.len() && self.observer_down.is_empty()
     }
 
-    /// The observer takes a link down or up. Beside the experiment's faults: a link is up if neither keeps it down.
+    /// Takes a link down or up for the observer. Independent of the experiment's faults: a link is up if neither
+    /// keeps it down.
     pub fn change_link(&mut self, now: Time, network: &Network, LinkChange { link, is_up }: LinkChange) {
         let is_change =
             if is_up { self.observer_down.remove(&link) } else { self.observer_down.insert(link) };
@@ -158,11 +162,12 @@ impl<'e> ScheduledChanges<'e> {
             .map(|port| u64::from(chassis.switch.queue_packets(port)))
             .sum();
         chassis.switch = fresh;
-        // Its neighbours forget that it had paused them.
-        let towards: Vec<u32> = chassis.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
+        // The restarted switch has lost the pauses that it sent and will never send a resume, so release its
+        // neighbours.
+        let outgoing: Vec<u32> = chassis.directions.iter().copied().filter(|&d| d != UNCONNECTED).collect();
         *view.tally_mut(ix).link_drops.entry("switch_restart").or_default() += held;
         drop(view);
-        for index in towards {
+        for index in outgoing {
             network.unpause(now, reverse(index));
         }
         Ok(())
@@ -195,27 +200,27 @@ impl<'e> ScheduledChanges<'e> {
 
     fn attack(&mut self, now: Time, network: &Network, at: HostIx, with: Attack) {
         let topology = &self.experiment.topology;
-        let heard = |oldest: bool| {
+        let overheard = |oldest: bool| {
             network.with_host(at, |nic| {
-                let heard = nic.overheard.as_ref()?;
-                if oldest { heard.back() } else { heard.front() }.cloned()
+                let frames = nic.overheard.as_ref()?;
+                if oldest { frames.back() } else { frames.front() }.cloned()
             })
         };
         let frame = match with {
-            Attack::Replayed => heard(true),
-            Attack::Malformed => heard(false).and_then(|frame| truncate_payload(&frame)),
-            Attack::Unicast => heard(false).and_then(|frame| {
+            Attack::Replayed => overheard(true),
+            Attack::Malformed => overheard(false).and_then(|frame| truncate_payload(&frame)),
+            Attack::Unicast => overheard(false).and_then(|frame| {
                 let victim = topology.hosts.iter().find(|host| host.ip != topology.host(at).ip)?;
                 readdress(&frame, victim.ip, victim.mac)
             }),
-            Attack::Forged => heard(false).and_then(|frame| self.forge(now, &frame, at)),
+            Attack::Forged => overheard(false).and_then(|frame| self.forge(now, &frame, at)),
         };
         if let Some(frame) = frame {
             network.inject(now, at, frame);
         }
     }
 
-    /// Returns a packet of the highest version that there is, but for its signature right.
+    /// Returns a POLICY frame with a high version that is valid except for its signature, made with another key.
     fn forge(&self, now: Time, template: &[u8], at: HostIx) -> Option<Vec<u8>> {
         let key = PolicyKey::new(b"the attacker's own key").ok()?;
         let config = PolicyConfig {
@@ -227,16 +232,16 @@ impl<'e> ScheduledChanges<'e> {
         for _ in 0..1_000 {
             node.set(now, Policy::of(&*self.blueprint.scheme.config)).ok()?;
         }
-        let moment = node.next_wakeup();
-        node.wakeup(moment);
+        let due = node.next_wakeup();
+        node.wakeup(due);
         let mut payload = Vec::new();
-        node.transmit(moment, &mut payload);
+        node.transmit(due, &mut payload);
         let mut repr = FrameRepr::parse(&FrameView::new(template, 0).ok()?);
         repr.source = self.experiment.topology.host(at).ip;
         rebuild(repr, &payload)
     }
 
-    /// A host reports something about policies.
+    /// Counts a policy event that a host reported at `now`.
     pub fn on_policy_event(&mut self, now: Time, event: &PolicyEvent) {
         match *event {
             PolicyEvent::Activated { id } => {
@@ -257,7 +262,6 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// At every sample.
     pub fn sample(&mut self, now: Time, network: &View<'_>) {
         let Some(hops) = network.policy_hops() else { return };
         if now * 2 >= self.experiment.spec.duration {
@@ -265,7 +269,7 @@ impl<'e> ScheduledChanges<'e> {
         }
     }
 
-    /// Returns what came of policies by `now`.
+    /// Returns the policy statistics up to `now`; `None` without `policy:`.
     pub fn summarise(&self, now: Time, network: &View<'_>) -> Option<PolicySummary> {
         let hops = network.policy_hops()?;
         let spec = self.experiment.spec.policy.as_ref()?;
@@ -299,11 +303,11 @@ impl<'e> ScheduledChanges<'e> {
 
     fn intervals(&self, now: Time, network: &View<'_>) -> Vec<PolicyInterval> {
         let hosts = self.experiment.topology.hosts.len().max(1) as f64;
-        let interval = |it: HistogramBin| PolicyInterval {
-            from_us: it.from.as_us_f64(),
-            to_us: it.to.as_us_f64(),
-            messages: it.count,
-            per_host: it.count as f64 / hosts,
+        let interval = |bin: HistogramBin| PolicyInterval {
+            from_us: bin.from.as_us_f64(),
+            to_us: bin.to.as_us_f64(),
+            messages: bin.count,
+            per_host: bin.count as f64 / hosts,
         };
         let counts = network.processes().map(|process| process.counters.policy_sent.clone());
         let sum = counts.reduce(|mut sum, more| {
@@ -313,29 +317,28 @@ impl<'e> ScheduledChanges<'e> {
         sum.map_or_else(Vec::new, |sum| sum.bins_until(now).into_iter().map(interval).collect())
     }
 
-    /// Returns the shortest interval of Trickle.
+    /// Returns Trickle's minimum interval; `None` without `policy:`.
     fn imin(&self) -> Option<Time> {
         let spec = self.experiment.spec.policy.as_ref()?;
         Some(spec.imin.unwrap_or_else(|| default_trickle(self.blueprint.base_rtt).imin))
     }
 }
 
-/// No fault of a wire, with random numbers of its own.
+/// Creates the impairments of direction `index`, with its own random stream.
 fn new_impairments(experiment: &Experiment, index: u32) -> Impairments {
     Impairments::new(stream_seed(experiment.spec.seed, &format!("wire {index}")))
 }
 
-/// Both directions of a link.
 fn directions_of(link: usize) -> [u32; 2] {
     [2 * link as u32, 2 * link as u32 + 1]
 }
 
-/// The other direction of the same link.
+/// Returns the opposite direction of the same link.
 fn reverse(direction: u32) -> u32 {
     direction ^ 1
 }
 
-/// Changes what is wrong with links, and returns the directions that are up.
+/// Applies `change` to both directions of each link, and returns the directions that are up afterwards.
 fn update_impairments(network: &Network, links: &[usize], change: impl Fn(&mut Impairments)) -> Vec<u32> {
     let (mut up, mut view) = (Vec::new(), network.view());
     for index in links.iter().flat_map(|&link| directions_of(link)) {
@@ -353,7 +356,7 @@ fn sum_policy_stats(network: &View<'_>, of: impl Fn(&weir_host::policy::PolicySt
     network.hosts().filter_map(|nic| nic.host.policy()).map(|view| of(view.node.stats())).sum()
 }
 
-/// Returns a frame with another payload.
+/// Builds a frame with the headers of `repr` and the given payload.
 fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
     repr.payload_len = payload.len() as u32;
     let mut frame = vec![0; HEADERS_LEN];
@@ -362,13 +365,13 @@ fn rebuild(mut repr: FrameRepr, payload: &[u8]) -> Option<Vec<u8>> {
     Some(frame)
 }
 
-/// Returns a POLICY frame with half of its payload.
+/// Returns the POLICY frame with the second half of its payload cut off.
 fn truncate_payload(frame: &[u8]) -> Option<Vec<u8>> {
     let view = FrameView::new(frame, 0).ok()?;
     rebuild(FrameRepr::parse(&view), &view.payload()[..view.payload().len() / 2])
 }
 
-/// Returns a POLICY frame to one host alone.
+/// Returns the POLICY frame addressed to a single host instead of the policy group.
 fn readdress(frame: &[u8], ip: std::net::Ipv4Addr, mac: weir_host::wire::MacAddr) -> Option<Vec<u8>> {
     let view = FrameView::new(frame, 0).ok()?;
     let repr = FrameRepr { destination: ip, destination_mac: mac, ..FrameRepr::parse(&view) };

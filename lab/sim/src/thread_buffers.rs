@@ -1,4 +1,4 @@
-//! Memory of a thread for the processes that it runs.
+//! Reusable buffers of a thread, shared by all processes that it runs.
 
 use crate::link::{Batch, PfcFrame};
 use weir_host::wire::MAX_HEADER_LEN;
@@ -6,17 +6,17 @@ use weir_switch::engine::SwitchOutput;
 use weir_switch::packet::{Packet, PacketPool};
 use weir_switch::pipeline::{Digest, Scratch};
 
-/// Tools of a thread for each process that it runs: memory, no state.
+/// Reusable buffers of a thread. They carry no state from one process to the next, so results do not depend on them.
 pub struct ThreadBuffers {
-    /// Packets that are done.
+    /// Packets that were delivered or dropped.
     pub(crate) pool: PacketPool,
-    /// Memory of frames that have arrived, for those that leave: the caches still have it.
+    /// Memory of batches whose frames have all arrived, reused for outgoing frames while it is still in the cache.
     pub(crate) spare_batches: Vec<Batch<Box<Packet>>>,
-    /// The head of the frame that a host writes.
+    /// Headers of the frame that a host transmits.
     pub(crate) head: [u8; MAX_HEADER_LEN],
-    /// Memory for the pipeline of the switch that runs.
+    /// Scratch memory of the pipeline, lent to the switch of the current process.
     pub(crate) scratch: Box<Scratch>,
-    /// Messages of the switch that runs.
+    /// Output of the last call into a switch.
     pub(crate) outbox: SwitchEvents,
 }
 
@@ -32,14 +32,14 @@ impl Default for ThreadBuffers {
     }
 }
 
-/// Messages of a switch during one call.
+/// Output of a switch during one call; emptied by `Process::flush_outbox`.
 #[derive(Default)]
 pub(crate) struct SwitchEvents {
-    /// Ports that can send.
+    /// Ports that have become able to send.
     pub ready: Vec<u16>,
-    /// Frames of PFC, with their ports.
+    /// PFC frames to send, each with its port.
     pub pfc: Vec<(u16, PfcFrame)>,
-    /// Packets that the switch has dropped.
+    /// Packets that the switch dropped.
     #[expect(clippy::vec_box, reason = "the boxes go back to the pool as they are")]
     pub dropped: Vec<Box<Packet>>,
 }
@@ -55,6 +55,6 @@ impl SwitchOutput for SwitchEvents {
     fn recycle(&mut self, packet: Box<Packet>) {
         self.dropped.push(packet);
     }
-    /// No controller listens in virtual time.
+    /// Discarded: the simulation has no controller.
     fn digest(&mut self, _: Digest) {}
 }

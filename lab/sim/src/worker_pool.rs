@@ -1,10 +1,10 @@
-//! The threads of a run: they share the processes of a window.
+//! The worker pool of a run: several threads run the processes of a window.
 //!
-//! The run's own thread says which processes are due and up to what; all threads take processes until none is left. Each
-//! begins with those that it had before, whose tables are in its cache, and then helps the others. Those that it begins with
-//! are neighbours, and as much work as those of the others: both a frame and a process's state cost time when another core
-//! has written them. A thread that waits spins for a moment and then sleeps, so that a core that is wanted by somebody else
-//! is not kept busy by waiting.
+//! The coordinator, which is the thread of the run, publishes the processes that are due and the end key of the
+//! window. Every thread, the coordinator included, first runs its own partition and then steals from the partitions
+//! of the others. A partition stays the same for many windows, so its tables remain in the cache of one core; it
+//! consists of neighbouring processes, so few frames cross cores; and all partitions have about the same number of
+//! events. A waiting thread spins for a moment and then parks, which leaves its core to other programs.
 
 use crate::events::EventKey;
 use crate::forecast::{ScalingForecast, thread_cpu_time};
@@ -16,18 +16,19 @@ use std::sync::{Mutex, PoisonError, RwLock};
 use std::thread::{self, Scope, Thread};
 use weir_experiment::backend::CorePool;
 
-/// Looks at a flag before a thread sleeps: some tenths of a millisecond, as long as it takes to sample a large fabric.
+/// Spin iterations before a waiting thread parks: some tenths of a millisecond, about the time that sampling a large
+/// fabric takes.
 const SPINS_BEFORE_PARK: u32 = 10_000;
 
-/// Unit of the processes that a thread takes of another one's share.
+/// Increment of [`WorkerPool::claimed`] for a stolen process: steals are counted in the upper 32 bits.
 const STOLEN_UNIT: u64 = 1 << 32;
-/// Windows after which processes are divided anew among threads.
+/// Upper bound of the number of windows between two rebalancings.
 const MAX_REBALANCE_INTERVAL: u64 = 256;
 
-/// The processes of a window.
+/// The work of one window.
 struct WindowJob {
     end: EventKey,
-    /// For each thread those that it begins with.
+    /// By thread index, the processes that the thread runs before it steals from others.
     partitions: Vec<Vec<u32>>,
 }
 
@@ -35,14 +36,14 @@ struct WindowJob {
 pub(crate) struct WorkerPool<'n> {
     network: &'n Network,
     cores: &'n CorePool,
-    /// Events of the last window below which the run's own thread does the next one alone.
+    /// If the last window had fewer events, the coordinator runs the next one alone.
     parallel_threshold: u64,
     window: RwLock<WindowJob>,
-    /// For each thread how many of its share it has taken, and how many others have, times [`STOLEN_UNIT`].
+    /// By thread index, claims in its partition: the thread's own in the lower 32 bits, steals in the upper 32 bits.
     claimed: Vec<AtomicU64>,
-    /// Number of the window.
+    /// Incremented at the start of every shared window and at shutdown.
     epoch: AtomicUsize,
-    /// Threads that have not finished the window.
+    /// Worker threads that have not finished the current window.
     working: AtomicUsize,
     events: AtomicU64,
     shutdown: AtomicBool,
@@ -50,32 +51,30 @@ pub(crate) struct WorkerPool<'n> {
     leader: Thread,
 }
 
-/// The side of the run's own thread.
+/// The coordinating thread's handle of the pool. Dropping it ends the worker threads and releases their cores.
 pub(crate) struct Coordinator<'c, 'n> {
     crew: &'c WorkerPool<'n>,
     others: Vec<Thread>,
     /// Events of the last window.
     last: u64,
-    /// The thread of each process, for the present number of threads.
+    /// Thread index of each process, for the present number of threads.
     partition_of: Vec<usize>,
     divided: Rebalance,
-    /// Measures each process, on one thread, if somebody wants to know.
+    /// If set, every window runs on the coordinator alone and the CPU time of each process is recorded here.
     forecast: Option<&'c Mutex<ScalingForecast>>,
 }
 
-/// The last time at which processes were divided among threads.
+/// State of the load balancer since the last rebalancing.
 #[derive(Default)]
 struct Rebalance {
-    /// For how many.
     threads: usize,
-    /// Windows since then.
     windows: u64,
-    /// Windows after which it is time to do it again.
+    /// Number of windows until the next rebalancing.
     until: u64,
 }
 
 impl<'n> WorkerPool<'n> {
-    /// A crew for `network` that takes threads as `cores` has them, for windows that have `parallel_threshold` events.
+    /// Creates a pool without workers; at most `cores.total()` threads, and never more than there are processes.
     pub fn new(network: &'n Network, cores: &'n CorePool, parallel_threshold: u64) -> WorkerPool<'n> {
         let max = cores.total().min(network.len());
         WorkerPool {
@@ -96,7 +95,7 @@ impl<'n> WorkerPool<'n> {
         }
     }
 
-    /// Takes processes until none is left: first of its own share, then of the others'.
+    /// Runs all unclaimed processes of the window: those of partition `me` first, then those of the other partitions.
     fn run_partition(&self, me: usize, worker: &mut ThreadBuffers) {
         let window = self.window.read().unwrap_or_else(PoisonError::into_inner);
         let threads = window.partitions.len();
@@ -114,15 +113,19 @@ impl<'n> WorkerPool<'n> {
         self.events.fetch_add(events, Ordering::Relaxed);
     }
 
-    /// Takes a process of a share of this length: the thread that has the share from its beginning, the others from its end,
-    /// so that they seldom run neighbours at the same time.
+    /// Claims a process of partition `of`, which has `len` processes, and returns its index there; `None` if all are
+    /// claimed. The owner claims from the front, thieves from the back, so that neighbours seldom run at the same
+    /// time.
     fn claim(&self, of: usize, len: usize, own: bool) -> Option<usize> {
+        // One `fetch_add` updates and reads both counts. A failed claim overshoots by one per thread and visit, which
+        // the reset before the next window undoes. Relaxed suffices: the `RwLock` publishes the partitions, and each
+        // process has its mutex.
         let taken = self.claimed[of].fetch_add(if own { 1 } else { STOLEN_UNIT }, Ordering::Relaxed);
         let (own_taken, others) = ((taken % STOLEN_UNIT) as usize, (taken / STOLEN_UNIT) as usize);
         (own_taken + others < len).then(|| if own { own_taken } else { len - 1 - others })
     }
 
-    /// Works until the run is over, from the window after number `seen` on.
+    /// The body of worker thread `me`: runs its part of every window after epoch `seen`, until shutdown.
     fn worker_loop(&self, me: usize, mut seen: usize) {
         let mut worker = ThreadBuffers::default();
         loop {
@@ -130,6 +133,8 @@ impl<'n> WorkerPool<'n> {
             while self.epoch.load(Ordering::Acquire) == seen {
                 spin_then_park(&mut spins);
             }
+            // `Coordinator::drop` sets `shutdown` before it increments `epoch` with Release, so a thread that sees
+            // the new epoch sees the flag too.
             if self.shutdown.load(Ordering::Acquire) {
                 return;
             }
@@ -140,9 +145,10 @@ impl<'n> WorkerPool<'n> {
     }
 }
 
-/// Returns the thread of each process: those of a thread follow each other, and all threads have as much work.
+/// Returns the thread index of each process, given the event count of each: contiguous partitions with about equal
+/// sums.
 fn partition_by_work(work: &[u64], threads: usize) -> impl Iterator<Item = usize> {
-    // Each counts, also those that did nothing yet.
+    // Every process has a weight of at least 1, so that idle processes are spread over the threads too.
     let own = |work: &u64| work + 1;
     let (all, mut before) = (work.iter().map(own).sum::<u64>(), 0);
     work.iter().map(move |work| {
@@ -152,7 +158,8 @@ fn partition_by_work(work: &[u64], threads: usize) -> impl Iterator<Item = usize
     })
 }
 
-/// Spins for a moment, then sleeps until somebody calls.
+/// Spins for the first [`SPINS_BEFORE_PARK`] calls, then parks. Wake-ups may be spurious: the caller checks its
+/// condition.
 fn spin_then_park(spins: &mut u32) {
     if *spins < SPINS_BEFORE_PARK {
         *spins += 1;
@@ -162,11 +169,13 @@ fn spin_then_park(spins: &mut u32) {
     }
 }
 
-/// A thread has done its part of the window, or panicked.
+/// Reports on drop that a worker thread has finished its part of the window, normally or by a panic.
 struct CompletionGuard<'c, 'n>(&'c WorkerPool<'n>);
 
 impl Drop for CompletionGuard<'_, '_> {
     fn drop(&mut self) {
+        // Before `working`: once it is 0, the coordinator checks `panicked`. Without this guard a panic in a worker
+        // would leave the coordinator waiting for ever.
         if thread::panicking() {
             self.0.panicked.store(true, Ordering::Release);
         }
@@ -177,7 +186,6 @@ impl Drop for CompletionGuard<'_, '_> {
 }
 
 impl<'c, 'n> Coordinator<'c, 'n> {
-    /// The leader of this crew, alone at first.
     pub fn new(
         crew: &'c WorkerPool<'n>,
         forecast: Option<&'c Mutex<ScalingForecast>>,
@@ -193,7 +201,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         }
     }
 
-    /// Runs a window on this thread, and measures each process.
+    /// Runs a window on the coordinator alone and adds the CPU time of each process to `forecast`.
     fn run_measured(
         &mut self,
         forecast: &Mutex<ScalingForecast>,
@@ -214,7 +222,10 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         events
     }
 
-    /// Divides the processes among threads: as many events as there were lately for each.
+    /// Repartitions the processes if the number of threads has changed or the interval has passed: each side is cut
+    /// into contiguous partitions with about equal event counts since the last rebalancing. The interval doubles from
+    /// 4 to
+    /// [`MAX_REBALANCE_INTERVAL`] windows.
     fn rebalance(&mut self, threads: usize) {
         let last = &mut self.divided;
         last.windows += 1;
@@ -222,7 +233,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         if !anew && (threads == 1 || last.windows < last.until) {
             return;
         }
-        // Soon after a change it is known better what is to do.
+        // After a change of the number of threads few events have been counted, so rebalance again soon.
         let until = if anew { 4 } else { MAX_REBALANCE_INTERVAL.min(2 * last.until) };
         *last = Rebalance { threads, windows: 0, until };
         let network = self.crew.network;
@@ -234,7 +245,7 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         }
     }
 
-    /// Takes one more thread if there is a core for it and work.
+    /// Spawns one worker thread if a core is free and the last window had enough events.
     pub fn spawn_worker_if_useful<'scope>(&mut self, scope: &'scope Scope<'scope, '_>)
     where
         'c: 'scope,
@@ -253,8 +264,9 @@ impl<'c, 'n> Coordinator<'c, 'n> {
         self.others.push(scope.spawn(move || crew.worker_loop(me, seen)).thread().clone());
     }
 
-    /// Runs a window: these processes, which must be all that have events before `end`. `meanwhile` is what the run itself
-    /// has to do at the same time. Returns the number of events.
+    /// Runs the processes `due` up to `end` and returns the number of events. `due` must contain every process with
+    /// an event before `end` that `concurrently` does not run itself. `concurrently` runs on this thread while
+    /// workers run processes.
     pub fn run(
         &mut self,
         end: &EventKey,
@@ -284,13 +296,14 @@ impl<'c, 'n> Coordinator<'c, 'n> {
             crew.epoch.fetch_add(1, Ordering::Release);
             self.others.iter().for_each(Thread::unpark);
         }
+        // Before `run_partition`, which holds the lock of `Network::worker` that `concurrently` takes too.
         concurrently();
         crew.run_partition(0, &mut crew.network.worker());
         let mut spins = 0;
         while shared && crew.working.load(Ordering::Acquire) > 0 {
             spin_then_park(&mut spins);
         }
-        assert!(!crew.panicked.load(Ordering::Acquire), "a thread of the run has failed");
+        assert!(!crew.panicked.load(Ordering::Acquire), "a worker thread panicked");
         self.last = crew.events.load(Ordering::Relaxed);
         self.last
     }

@@ -1,4 +1,4 @@
-//! Runs the hosts: one `weir host run` each, from lists of flows, into JSON.
+//! The agents of the hosts: one `weir host run` per host, with a list of flows as input and JSON results.
 
 use serde::Serialize;
 use std::collections::BTreeMap;
@@ -10,7 +10,7 @@ use weir_experiment::backend::Error;
 use weir_experiment::{Experiment, Scheme};
 use weir_units::Time;
 
-/// A flow, as `weir host run` reads it.
+/// A flow in the format of `weir host run --flows-from`.
 #[derive(Serialize)]
 struct Entry {
     peer: String,
@@ -28,14 +28,14 @@ struct Entry {
 
 /// The agents of one scheme.
 pub struct Agents {
-    /// Host to its command.
+    /// Command line by host.
     pub commands: BTreeMap<String, Vec<String>>,
     results: BTreeMap<String, PathBuf>,
 }
 
 impl Agents {
-    /// Writes the lists of flows into `work` and says how to start the agents, which listen under their hosts' names if
-    /// they have a key for policies.
+    /// Writes the lists of flows into `work` and returns the command lines of the agents. With a policy key, each agent has a
+    /// control socket with the name of its host.
     pub fn prepare(
         experiment: &Experiment,
         scheme: &Scheme,
@@ -52,7 +52,7 @@ impl Agents {
             let list = work.join(format!("{}-flows.yaml", host.name));
             fs::write(&list, serde_yaml::to_string(&entries(experiment, &host.name)).expect("plain data"))?;
             let results = work.join(format!("{}-results.json", host.name));
-            // What an earlier scheme left there must not be taken for this one's.
+            // If the agent fails, the results of the previous scheme must not be taken for its own.
             let _ = fs::remove_file(&results);
             let mut command = vec![program.clone(), "host".into(), "run".into()];
             let mut option = |name: &str, value: String| command.extend([name.to_owned(), value]);
@@ -97,7 +97,7 @@ impl Agents {
                 ];
                 tuned.into_iter().for_each(|(name, value)| value.into_iter().for_each(|it| option(name, it)));
             }
-            // Dozens of agents share few cores.
+            // No busy polling: dozens of agents share a few cores.
             option("--spin", "0us".into());
             agents.commands.insert(host.name.clone(), command);
             agents.results.insert(host.name.clone(), results);
@@ -105,7 +105,7 @@ impl Agents {
         Ok(agents)
     }
 
-    /// Returns what every agent saw. An agent that died left nothing.
+    /// Returns the results by host. Agents that died have no results.
     pub fn results(&self) -> Result<BTreeMap<String, AgentResults>, Error> {
         let mut all = BTreeMap::new();
         for (host, path) in &self.results {
@@ -118,7 +118,7 @@ impl Agents {
     }
 }
 
-/// Returns the flows of one host, in the experiment's order.
+/// Returns the flows that a host sends, in the order of the experiment.
 fn entries(experiment: &Experiment, host: &str) -> Vec<Entry> {
     let topology = &experiment.topology;
     let own = experiment.flows.iter().filter(|flow| topology.host(flow.from).name == host);

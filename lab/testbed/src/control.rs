@@ -1,4 +1,4 @@
-//! Requests on the control sockets of running processes, and their answers, each a line of JSON.
+//! The protocol of control sockets: a request and its reply, each one line of JSON.
 
 use serde::de::DeserializeOwned;
 use serde::{Deserialize, Serialize};
@@ -8,14 +8,14 @@ use std::os::unix::net::UnixStream;
 use std::time::Duration;
 use weir_experiment::backend::Error;
 
-/// The longest request. A policy has some kilobytes, and a history 32 of them.
+/// Maximum length of a request: a history of 32 policies of some kilobytes.
 const MAX_REQUEST_LEN: u64 = 1 << 18;
-/// The longest answer: a kilobyte for each link of a fabric.
+/// Maximum length of a reply: about 1 KB for each link of a large fabric.
 const MAX_RESPONSE_LEN: u64 = 1 << 24;
-/// Time that the other side may take.
+/// Time limit for reading a request or writing a reply.
 pub const REPLY_TIMEOUT: Duration = Duration::from_secs(2);
 
-/// An answer in its encoded form, one line of JSON.
+/// A reply as encoded in JSON.
 #[derive(Serialize, Deserialize)]
 #[serde(rename_all = "snake_case")]
 enum ReplyLine<R> {
@@ -23,11 +23,11 @@ enum ReplyLine<R> {
     Error(String),
 }
 
-/// Asks a process by an open connection; `who` is it in messages.
+/// Sends one request over an open connection and waits for the reply. `who` names the peer in error messages.
 ///
 /// # Errors
 ///
-/// If it refuses, or does not answer.
+/// If the peer rejects the request ([`Error::Input`]), or the exchange fails ([`Error::Work`]).
 pub fn ask<R: DeserializeOwned>(
     mut stream: UnixStream,
     who: &dyn Display,
@@ -35,7 +35,7 @@ pub fn ask<R: DeserializeOwned>(
 ) -> Result<R, Error> {
     let failed = |error: &dyn Display| Error::Work(format!("{who}: {error}"));
     let line = serde_json::to_string(request).map_err(|error| failed(&error))?;
-    // Twice as patient as the other side, which then says why.
+    // Twice the server's timeout, so that a server that times out can still report the reason.
     let limited = stream
         .set_read_timeout(Some(2 * REPLY_TIMEOUT))
         .and_then(|()| stream.set_write_timeout(Some(REPLY_TIMEOUT)));
@@ -49,11 +49,11 @@ pub fn ask<R: DeserializeOwned>(
     }
 }
 
-/// The other side: hears one request, has it answered, and answers.
+/// Server side: reads one request, calls the handler, and writes its reply.
 ///
 /// # Errors
 ///
-/// If the client has gone away.
+/// If the reply cannot be written, for example because the client disconnected.
 pub fn answer<Q: DeserializeOwned, R: Serialize>(
     stream: &UnixStream,
     ask: impl FnOnce(Q) -> Result<R, String>,
@@ -63,9 +63,9 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
     let answer = match read_line(stream, MAX_REQUEST_LEN) {
         Ok(line) => match serde_json::from_str(&line) {
             Ok(request) => ask(request),
-            Err(error) => Err(format!("not a request: {error}")),
+            Err(error) => Err(format!("invalid request: {error}")),
         },
-        Err(error) => Err(format!("not a request: {error}")),
+        Err(error) => Err(format!("invalid request: {error}")),
     };
     let line = match answer {
         Ok(report) => ReplyLine::Ok(report),
@@ -75,15 +75,15 @@ pub fn answer<Q: DeserializeOwned, R: Serialize>(
     (&mut &*stream).write_all(format!("{text}\n").as_bytes())
 }
 
-/// Returns a line, not longer than it may be.
+/// Reads a line of at most `longest` bytes.
 fn read_line(stream: &UnixStream, longest: u64) -> io::Result<String> {
     let mut line = String::new();
     BufReader::new(stream.take(longest)).read_line(&mut line)?;
     match line.ends_with('\n') {
         true => Ok(line),
         false if line.len() as u64 >= longest => {
-            Err(io::Error::other(format!("a line of more than {longest} bytes")))
+            Err(io::Error::other(format!("line exceeds {longest} bytes")))
         }
-        false => Err(io::Error::other("the line ends too early")),
+        false => Err(io::Error::other("connection closed in the middle of a line")),
     }
 }

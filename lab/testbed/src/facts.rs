@@ -1,4 +1,4 @@
-//! `fabric.json`: what the real fabric was and did, beside the numbers that virtual time has too.
+//! `fabric.json`: facts that only runs on real interfaces have, such as ping RTTs, paths taken and scheduling delays.
 
 use super::plan::SwitchKind;
 use serde::Serialize;
@@ -7,37 +7,35 @@ use weir_agent::results::{LatenessResult, PathResult, RttResult};
 use weir_experiment::backend::FabricReport;
 use weir_units::Time;
 
-/// The fabric of a run.
+/// The content of `fabric.json`.
 #[derive(Debug, Serialize)]
 pub struct FabricFacts {
-    /// The kind of switch.
     pub switch: SwitchKind,
-    /// Processes that ran the switches.
+    /// Number of processes that ran the switches.
     pub switch_processes: usize,
-    /// Factor by which everything ran slower than the file says.
+    /// Factor by which times are longer than in the file.
     pub slowdown: f64,
     /// Rate of the slowest host.
     pub host_rate_bps: u64,
-    /// Time between two samples of queues and rates.
+    /// Sampling interval of queues and rates.
     pub sample_us: f64,
-    /// By scheme.
     pub schemes: BTreeMap<String, SchemeFacts>,
 }
 
 /// Facts about one scheme's run.
 #[derive(Debug, Serialize)]
 pub struct SchemeFacts {
-    /// Pairs of hosts that pinged each other.
+    /// Number of pairs of hosts that pinged each other.
     pub pairs: usize,
-    /// Longest of the pairs' least round-trip times, with full frames.
+    /// Maximum over the pairs of the minimum ping RTT with full frames.
     pub ping_rtt_us: f64,
-    /// Base round-trip time that the topology promises.
+    /// Base RTT computed from the topology.
     pub model_rtt_us: f64,
-    /// Base RTT that the schemes were given.
+    /// Base RTT that the schemes used.
     pub base_rtt_us: f64,
-    /// Every flow that sent something.
+    /// All flows that started.
     pub flows: Vec<FlowFacts>,
-    /// Lateness of the agents' loops.
+    /// Scheduling delays of the agents' event loops, by host.
     pub lateness: BTreeMap<String, LatenessResult>,
 }
 
@@ -46,20 +44,19 @@ pub struct SchemeFacts {
 pub struct FlowFacts {
     /// `<from>-><to>`.
     pub flow: String,
-    /// XOR of the ids of the switches that the routes say.
+    /// XOR of the ids of the switches on the path given by the routes.
     pub planned_path: Option<u16>,
-    /// Path ids that DATA had, as receivers echoed them.
+    /// Path ids of DATA packets, as echoed by the receiver.
     pub data_paths: Vec<PathResult>,
-    /// Path ids that ACKs had.
+    /// Path ids of ACKs.
     pub ack_paths: Vec<PathResult>,
     /// True if all DATA and all ACKs took the planned path.
     pub same_path: bool,
-    /// Round-trip times.
     pub rtt: Option<RttResult>,
 }
 
 impl FabricFacts {
-    /// Returns them for the report and for readers.
+    /// Converts the facts for the report and the terminal.
     pub fn fabric(&self) -> FabricReport {
         let rtt_ms = self.schemes.values().map(|scheme| scheme.base_rtt_us / 1e3).fold(0.0, f64::max);
         FabricReport {
@@ -77,14 +74,13 @@ impl SchemeFacts {
     fn line(&self, label: &str) -> String {
         let (flows, as_planned) = (self.flows.len(), self.flows.iter().filter(|flow| flow.same_path).count());
         format!(
-            "{label}: {} pairs answer a ping, in {:.1} ms at most; data and ACKs of {as_planned} of {flows} flows took the planned path.",
+            "{label}: {} pairs replied to pings within {:.1} ms; data and ACKs of {as_planned} of {flows} flows took the planned path.",
             self.pairs,
             self.ping_rtt_us / 1e3,
         )
     }
 }
 
-/// In microseconds.
 pub fn us(time: Time) -> f64 {
     time.as_us_f64()
 }

@@ -1,7 +1,7 @@
-//! The faults of an experiment, on emulated links: what `weir link set` does, at their times.
+//! Applies the link faults of an experiment to emulated links.
 //!
-//! They are asked for on the control socket. A program that is started for each comes late by half a second and more on a
-//! busy machine.
+//! Requests are sent directly to the control socket. Starting `weir link set` for each fault would delay it by half a second and
+//! more on a busy machine.
 
 use super::links::{LINKS, LinkRequest};
 use super::plan::link_names;
@@ -15,14 +15,14 @@ use weir_experiment::backend::Error;
 use weir_experiment::file::{Change, Impairment};
 use weir_units::Time;
 
-/// Changes links at their times.
+/// A thread that applies link faults at their times.
 pub struct Faults {
     thread: JoinHandle<Result<(), Error>>,
     stop: Arc<AtomicBool>,
 }
 
 impl Faults {
-    /// Begins at `start` (seconds of CLOCK_MONOTONIC).
+    /// Starts the thread. `start` is time 0 of the experiment in seconds of CLOCK_MONOTONIC.
     pub fn start(experiment: &Experiment, start: f64) -> Result<Faults, Error> {
         let orders = orders(experiment);
         let stop = Arc::new(AtomicBool::new(false));
@@ -39,15 +39,14 @@ impl Faults {
         Ok(Faults { thread, stop })
     }
 
-    /// Ends it if it has not ended by itself.
+    /// Stops the thread, if it has not ended yet, and returns its result.
     pub fn finish(self) -> Result<(), Error> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
     }
 }
 
-/// Returns the change that each fault is, by time. A link is up when no fault holds it down any
-/// more.
+/// Returns the requests for all faults, sorted by time. A link comes up when no fault keeps it down any more.
 fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
     let names = link_names(&experiment.topology);
     let mut down = vec![0u32; names.len()];
@@ -64,7 +63,7 @@ fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
                 let up = links.iter().copied().filter(|&link| down[link] == 0);
                 (up.collect(), "up=true".to_owned())
             }
-            // Refused by `Mininet::check`.
+            // Rejected by `Mininet::check`.
             Change::Restart(_) | Change::Refill(_) | Change::SetPolicy(_) | Change::Attack(..) => continue,
         };
         if !links.is_empty() {
@@ -75,7 +74,7 @@ fn orders(experiment: &Experiment) -> Vec<(Time, LinkRequest)> {
     orders
 }
 
-/// Returns the properties that change so, as `key=value,key=value`.
+/// Returns the changed properties as `key=value,key=value`.
 fn properties(impairment: &Impairment) -> String {
     let time = |time: Time| format!("{}ps", time.as_ps());
     let properties = [

@@ -1,17 +1,17 @@
-//! An experiment in real time: Mininet's hosts and links, P4 switches in a process or in one each, agents on raw
-//! sockets. The same file, topology, routes, table entries, schemes and report as in virtual time.
-//! [`Mininet`] is the backend.
+//! Runs experiments in real time: hosts and links in Mininet, P4 switches as processes, and agents on raw sockets. Experiment
+//! file, topology, routes, table entries, schemes and report are the same as in virtual time. The backend is [`Mininet`].
 //!
-//! - `bridge`: the Python side (`mininet/weir_mininet`), which owns everything that must be cleaned up.
-//! - `plan`: what it is told to build.
-//! - `p4runtime`: the switches' server.
-//! - `agents`: what runs in the hosts, and what they saw.
-//! - `faults`: links that fail while traffic flows.
-//! - [`links`]: the process that carries the links, asked on its control socket.
-//! - [`talk`]: a request on a control socket, and its answer.
-//! - `probe`: queues and links, sampled while traffic flows.
-//! - `merge`: all of it as the results of a run.
-//! - `run`: one experiment, all schemes.
+//! - `mininet_process`: the Python process (`mininet/weir_mininet`) that drives Mininet and owns everything that must be
+//!   cleaned up.
+//! - `plan`: the description of the fabric that it builds.
+//! - `p4runtime`: programs, table entries and counters of all switches.
+//! - `agents`: commands and results of the hosts' agents.
+//! - `faults`: link faults during the run.
+//! - [`links`]: requests to the process that emulates the links.
+//! - [`control`]: the protocol of control sockets.
+//! - `queue_sampler`: queue lengths and link loads during the run.
+//! - `results`: combines all measurements to the results of a run.
+//! - `run`: runs an experiment, scheme by scheme.
 //! - `tutorial`: networks of the p4 tutorials.
 
 mod agents;
@@ -37,8 +37,8 @@ pub use tutorial::{Tutorial, TutorialSwitches};
 /// Hooks of the calling program: cancellation of a run, and the owner of Ctrl-C.
 #[derive(Clone, Copy, Debug)]
 pub struct Signals {
-    /// Returns whether the run is to end at its next step.
+    /// Returns true if the run should stop as soon as possible.
     pub is_cancelled: fn() -> bool,
-    /// Called with `true` before a child gets the terminal and Ctrl-C with it, with `false` after that.
+    /// Called with true before a child process takes over the terminal and thereby Ctrl-C, and with false afterwards.
     pub lend_terminal: fn(bool),
 }

@@ -1,4 +1,4 @@
-//! The process that carries the links of a fabric, asked on its control socket (`weir link`).
+//! Requests to the process that emulates the links of a fabric (`weir link`), on its control socket.
 
 use super::control;
 use serde::de::DeserializeOwned;
@@ -7,52 +7,50 @@ use std::os::linux::net::SocketAddrExt;
 use std::os::unix::net::{SocketAddr, UnixStream};
 use weir_experiment::backend::Error;
 
-/// The name of a process that carries links, unless another one is said (`--control`).
+/// Default name of a link emulator (`--control`).
 pub const LINKS: &str = "fabric";
-/// Prefix of the names of all such processes' sockets, in the network namespace.
+/// Prefix of the abstract socket names of link emulators. Abstract names are local to the network namespace.
 const PREFIX: &str = "weir-link/";
 
-/// A request to a process that carries links.
+/// A request to a link emulator.
 #[derive(Debug, Serialize, Deserialize)]
 #[serde(rename_all = "snake_case", tag = "do", deny_unknown_fields)]
 pub enum LinkRequest {
-    /// Properties and counters.
     Show {},
-    /// A [`FabricSample`] of a fabric in one process.
+    /// Returns a [`FabricSample`]; only if the process also runs the switches.
     Sample {
-        /// The register to read at all switches.
+        /// Name of the register to read at all switches.
         register: String,
     },
-    /// A change.
     Set {
-        /// Links by name, a node for all its links, or `all`.
+        /// Link names, node names for all of their links, or `all`.
         links: Vec<String>,
-        /// The change, as `key=value,key=value`.
+        /// Properties to change, as `key=value,key=value`.
         change: String,
     },
 }
 
-/// A look at a fabric in one process, for a run that looks often.
+/// A sample of a fabric that runs in one process.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct FabricSample {
-    /// For each link, bytes that have entered it at its first end, and at its second.
+    /// Bytes that have entered each link at its two ends.
     pub bytes: Vec<[u64; 2]>,
-    /// For each switch, its ports and their cells of the register.
+    /// Ports of each switch with their cells of the register.
     pub cells: Vec<Vec<(u16, u64)>>,
 }
 
 impl LinkRequest {
-    /// Asks the process with this name.
+    /// Sends the request to the link emulator with this name and waits for the reply.
     ///
     /// # Errors
     ///
-    /// If there is none, it refuses, or it does not answer.
+    /// If no such process exists, or it rejects the request or does not respond.
     pub fn ask<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
         let address = SocketAddr::from_abstract_name(socket(name))?;
         let stream = UnixStream::connect_addr(&address).map_err(|error| {
             Error::Input(format!(
                 "no link emulator is called {name} in this network namespace ({error}); `weir link run` and \
-                 `weir run --on mininet` start one"
+                 `weir run --backend mininet` start one"
             ))
         })?;
         control::ask(stream, &format_args!("links {name}"), self)
@@ -62,7 +60,7 @@ impl LinkRequest {
     ///
     /// # Errors
     ///
-    /// As [`ask`](Self::ask), but always [`Error::Work`]: Weir started that process, and made the request.
+    /// Like [`ask`](Self::ask), but all errors are [`Error::Work`], because Weir started the process and made the request.
     pub(crate) fn ask_own<R: DeserializeOwned>(&self, name: &str) -> Result<R, Error> {
         self.ask(name).map_err(Error::work)
     }

@@ -1,4 +1,4 @@
-//! The Python side: started, spoken to, and cleaned up after if it dies.
+//! The Python process that drives Mininet: starts it, exchanges JSON lines with it over pipes, and cleans up if it dies.
 
 use super::plan::Plan;
 use crate::Signals;
@@ -17,7 +17,7 @@ use std::time::Duration;
 use tempfile::TempDir;
 use weir_experiment::backend::Error;
 
-/// The package, part of this program so that it runs from anywhere.
+/// Files of the Python package, embedded so that the program does not depend on the source tree.
 const PACKAGE: &[(&str, &str)] = &[
     ("__init__.py", include_str!("../assets/weir_mininet/__init__.py")),
     ("__main__.py", include_str!("../assets/weir_mininet/__main__.py")),
@@ -34,40 +34,38 @@ const PACKAGE: &[(&str, &str)] = &[
 ];
 const PACKAGE_NAME: &str = "weir_mininet";
 
-/// Python interpreters: the one for which Debian installs modules comes before another one on the PATH.
+/// Python interpreters in order of preference: Debian installs the Mininet package for /usr/bin/python3.
 const PYTHONS: [&str; 2] = ["/usr/bin/python3", "python3"];
 
-/// Interval at which a waiting bridge checks for interruption.
+/// Interval at which a wait for a reply checks for interruption.
 const POLL_INTERVAL: Duration = Duration::from_millis(100);
 
-/// Names the working directories of runs; the process id of their owner follows.
+/// Prefix of the working directories of runs; followed by the process id of the owner.
 const WORK_PREFIX: &str = "weir-mininet-";
 
-/// The end of one agent.
+/// Exit of one agent.
 #[derive(Debug, Deserialize)]
 pub struct AgentExit {
-    /// Its exit status.
     pub status: i32,
-    /// Its last words.
     pub stderr_tail: String,
 }
 
-/// Frames through an interface of a switch.
+/// Frame counters of a switch interface.
 #[derive(Clone, Copy, Debug, Default, Deserialize)]
 pub struct Frames {
-    /// Received by the switch.
+    /// Frames received by the switch.
     pub rx_packets: u64,
-    /// Frames that the interface dropped instead of sending them.
+    /// Frames dropped by the interface on transmission.
     pub tx_dropped: u64,
 }
 
-/// Least round-trip times in ms, from host to host; `None`: no answer.
+/// Minimum ping RTT in ms by source and destination host; `None`: no reply.
 pub type PingMatrix = BTreeMap<String, BTreeMap<String, Option<f64>>>;
 
-/// A running Python side. Dropping it takes the fabric down.
+/// A running Python process. Dropping it tears the fabric down.
 pub struct MininetProcess {
     process: Child,
-    /// Closing it tells the other side to end.
+    /// Closing this pipe makes the Python process tear down the fabric and exit.
     requests: Option<PipeWriter>,
     replies: Receiver<Value>,
     python: &'static str,
@@ -76,10 +74,10 @@ pub struct MininetProcess {
 }
 
 impl MininetProcess {
-    /// Starts it. Refuses what cannot work before anything is made.
+    /// Starts the process. Fails early, before anything is created, if a prerequisite is missing.
     pub fn start(signals: Signals) -> Result<MininetProcess, Error> {
         if !rustix::process::geteuid().is_root() {
-            return Err(Error::input("--on mininet needs root: run this with sudo"));
+            return Err(Error::input("--backend mininet needs root: run this with sudo"));
         }
         let python = python()?;
         sweep_work_directories();
@@ -93,28 +91,27 @@ impl MininetProcess {
         Ok(MininetProcess { process, requests: Some(requests), replies, python, work, signals })
     }
 
-    /// Returns a directory for the files of this run, gone with it.
+    /// Returns the working directory, which is removed when `self` is dropped.
     pub fn work(&self) -> &Path {
         self.work.path()
     }
 
-    /// Brings a fabric up.
+    /// Builds a fabric.
     pub fn up(&mut self, plan: &Plan) -> Result<(), Error> {
         self.request("up", json!({ "plan": plan }))
     }
 
-    /// Takes it down.
     pub fn down(&mut self) -> Result<(), Error> {
         self.request("down", json!({}))
     }
 
-    /// Every host pings every other with `payload` bytes, `count` times.
+    /// Pings every host from every other host, `count` times with `payload` bytes.
     pub fn ping(&mut self, payload: u64, count: u32, wait_s: u64) -> Result<PingMatrix, Error> {
         self.request("ping", json!({ "payload": payload, "count": count, "wait_s": wait_s }))
     }
 
-    /// Runs one agent in each host. `started` hears their common start, in seconds of CLOCK_MONOTONIC. An
-    /// interrupt is passed on to the agents, whose results are kept.
+    /// Runs one agent in each host and waits for all. `started` is called with their common start time in seconds of
+    /// CLOCK_MONOTONIC. An interrupt is forwarded to the agents, which then write the results so far.
     pub fn run(
         &mut self,
         agents: &BTreeMap<String, Vec<String>>,
@@ -136,18 +133,18 @@ impl MininetProcess {
         }
     }
 
-    /// Returns frames that each interface of the switches has carried.
+    /// Returns the frame counters of all switch interfaces.
     pub fn packets(&mut self) -> Result<BTreeMap<String, Frames>, Error> {
         self.request("packets", json!({}))
     }
 
-    /// Returns frames that the links have lost so far, by reason.
+    /// Returns the number of frames that links have dropped so far, by reason.
     pub fn link_drops(&mut self) -> Result<BTreeMap<String, u64>, Error> {
         self.request("link_drops", json!({}))
     }
 
-    /// Runs Mininet's command line on this terminal, until the user leaves it. Ctrl-C is the command line's meanwhile.
-    /// Its commands about the fabric read the nodes' names from `topology`.
+    /// Runs Mininet's command line on this terminal until the user exits it. Ctrl-C goes to the command line meanwhile. Its
+    /// Weir commands read the names of nodes from `topology`.
     pub fn cli(&mut self, topology: &Path) -> Result<(), Error> {
         (self.signals.lend_terminal)(true);
         let left = self.request("cli", json!({ "topology": topology }));
@@ -171,7 +168,7 @@ impl MininetProcess {
         }
     }
 
-    /// Returns the next answer. While it waits, `look` is called now and then, and a first interrupt passed on.
+    /// Waits for the next reply. While waiting, calls `look` periodically and forwards the first interrupt.
     fn hear(&mut self, look: &mut dyn FnMut()) -> Result<Value, Error> {
         let mut passed_on = (self.signals.is_cancelled)();
         loop {
@@ -197,45 +194,47 @@ impl MininetProcess {
         match serde_json::from_value(answer) {
             Ok(Answer::Ok(result)) => Ok(result),
             Ok(Answer::Error(reason)) => Err(Error::Work(reason)),
-            Err(error) => Err(Error::Work(format!("{PACKAGE_NAME} gave an answer that is none: {error}"))),
+            Err(error) => Err(Error::Work(format!("{PACKAGE_NAME} sent an invalid reply: {error}"))),
         }
     }
 
-    /// The other side is gone, and may have left everything behind.
+    /// Called when the Python process has exited unexpectedly: removes what it left, and returns the error.
     fn child_exited(&mut self) -> Error {
         self.requests = None;
         let status = self.process.wait().map_or_else(|error| error.to_string(), |status| status.to_string());
         let swept = cleanup(self.python, self.work.path());
         let rest = if swept.is_ok() {
-            "its remains were removed"
+            "its processes and interfaces were removed"
         } else {
             "`weir mininet --clean` removes the rest"
         };
-        Error::Work(format!("the Mininet side ended ({status}); {rest}"))
+        Error::Work(format!("the Mininet process exited unexpectedly ({status}); {rest}"))
     }
 }
 
 impl Drop for MininetProcess {
     fn drop(&mut self) {
-        // The end of the stream is the order to take everything down.
+        // End of file on its input makes the Python process tear everything down.
         if self.requests.take().is_some() {
             let ended = self.process.wait();
             if !ended.is_ok_and(|status| status.success() || status.code() == Some(1)) {
-                // Nobody is left to tell if this fails too.
+                // An error cannot be reported from a destructor.
                 let _ = cleanup(self.python, self.work.path());
             }
         }
     }
 }
 
-/// Removes the remains of killed runs, for `weir mininet --clean`. Returns the number of processes and interfaces removed.
+/// Removes processes and interfaces of killed runs, for `weir mininet --clean`. Returns their number.
 ///
 /// # Errors
 ///
-/// The caller is not root, Python or Mininet is missing, or something cannot be removed.
+/// If the caller is not root, Python or Mininet is missing, or something cannot be removed.
 pub fn clean() -> Result<u64, Error> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Error::input("only root can remove the remains of Mininet: run this with sudo"));
+        return Err(Error::input(
+            "removing processes and interfaces of Mininet requires root; run with sudo",
+        ));
     }
     let python = python()?;
     sweep_work_directories();
@@ -244,7 +243,7 @@ pub fn clean() -> Result<u64, Error> {
     cleanup(python, work.path())
 }
 
-/// Returns a Python that has Mininet.
+/// Returns a Python interpreter that can import Mininet.
 fn python() -> Result<&'static str, Error> {
     let has_mininet = |python: &&&str| {
         let asked = Command::new(python).args(["-c", "import mininet.net"]).output();
@@ -272,7 +271,7 @@ fn in_package(python: &str, work: &Path) -> Command {
     command
 }
 
-/// The child inherits its ends of the pipes under their numbers.
+/// Starts the Python process. It inherits its ends of the pipes by file descriptor number.
 fn spawn(python: &str, work: &Path, requests: &PipeReader, replies: &PipeWriter) -> Result<Child, Error> {
     rustix::io::fcntl_setfd(requests, FdFlags::empty()).map_err(std::io::Error::from)?;
     rustix::io::fcntl_setfd(replies, FdFlags::empty()).map_err(std::io::Error::from)?;
@@ -281,7 +280,7 @@ fn spawn(python: &str, work: &Path, requests: &PipeReader, replies: &PipeWriter)
     command.spawn().map_err(|error| Error::Work(format!("{python}: {error}")))
 }
 
-/// Answers come by a thread, so that waiting for one can be broken off.
+/// Reads replies in a thread, so that waiting for a reply can be interrupted.
 fn listen(replies: PipeReader) -> Receiver<Value> {
     let (sender, receiver) = sync_channel(16);
     std::thread::spawn(move || {
@@ -304,14 +303,14 @@ fn cleanup(python: &str, work: &Path) -> Result<u64, Error> {
     }
 }
 
-/// Removes working directories whose owner is gone.
+/// Removes working directories whose owner process no longer exists.
 fn sweep_work_directories() {
     for entry in fs::read_dir(std::env::temp_dir()).into_iter().flatten().flatten() {
         let name = entry.file_name().to_string_lossy().into_owned();
         let owner =
             name.strip_prefix(WORK_PREFIX).and_then(|rest| rest.split('-').next()?.parse::<u32>().ok());
         if owner.is_some_and(|pid| !Path::new(&format!("/proc/{pid}")).exists()) {
-            // Somebody else's, or gone meanwhile.
+            // Fails if the directory belongs to another user, or was removed meanwhile.
             let _ = fs::remove_dir_all(entry.path());
         }
     }

@@ -1,4 +1,4 @@
-//! Programs and table entries, to all switches at once, over P4Runtime.
+//! Loads programs and table entries into all switches concurrently over P4Runtime, and reads counters and registers.
 
 use super::plan::{device_id, grpc_port};
 use p4runtime::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, Update, entity, p4_data};
@@ -10,14 +10,14 @@ use weir_client::{ClientError, ClientOptions, Program, Session, Target};
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_experiment::backend::Error;
 
-/// Cells of a register array, read again and again from every switch.
+/// Open sessions for polling a register of all switches.
 pub struct Registers {
     runtime: Runtime,
     switches: Vec<(String, Session, Vec<Entity>)>,
 }
 
 impl Registers {
-    /// Connects to every switch, for the cells whose indices are ports in use.
+    /// Connects to every switch. Only the cells of connected ports are read.
     pub fn connect(topology: &Topology, register_id: u32) -> Result<Registers, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let mut switches = Vec::new();
@@ -40,7 +40,7 @@ impl Registers {
         Ok(Registers { runtime, switches })
     }
 
-    /// Returns the cells of the n-th switch, by index.
+    /// Reads the register of the n-th switch. Cell i of the result is that of port i, 0 if the port is not connected.
     pub fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         let Registers { runtime, switches } = self;
         let (name, session, wanted) = &switches[switch];
@@ -57,7 +57,7 @@ impl Registers {
     }
 }
 
-/// Puts a value where its index says.
+/// Stores a value at its index, and extends the list with zeros if necessary.
 fn put(cells: &mut Vec<u64>, index: Option<Index>, value: u64) {
     let index = index.map_or(0, |index| index.index.max(0) as usize);
     cells.resize(cells.len().max(index + 1), 0);
@@ -68,7 +68,6 @@ fn failed(switch: &str, error: &ClientError) -> Error {
     Error::Work(format!("{switch}: {error}"))
 }
 
-/// Returns the address of a switch in Mininet.
 fn target(topology: &Topology, ix: SwitchIx) -> Target {
     Target {
         name: topology.switch(ix).name.clone(),
@@ -77,21 +76,21 @@ fn target(topology: &Topology, ix: SwitchIx) -> Target {
     }
 }
 
-/// The controller's side of all switches.
+/// The controller of all switches.
 pub struct Controller {
     runtime: Runtime,
     switches: Vec<Target>,
 }
 
 impl Controller {
-    /// For the switches of a topology; connects to none yet.
+    /// Creates a controller for the switches of a topology. Does not connect.
     pub fn new(topology: &Topology) -> Result<Controller, Error> {
         let runtime = tokio::runtime::Builder::new_current_thread().enable_all().build()?;
         let switches = topology.switch_ixs().map(|ix| target(topology, ix)).collect();
         Ok(Controller { runtime, switches })
     }
 
-    /// Loads the program into every switch, and its entries after it.
+    /// Loads the program into every switch, then writes the table entries.
     pub fn install(&self, program: Program, mut updates: BTreeMap<String, Vec<Update>>) -> Result<(), Error> {
         let program = Arc::new(program);
         self.at_all(|target| {
@@ -101,7 +100,7 @@ impl Controller {
         .map(|_| ())
     }
 
-    /// Returns all cells of a counter, by switch.
+    /// Reads the packet counts of all cells of a counter, by switch.
     pub fn counters(&self, counter_id: u32) -> Result<BTreeMap<String, Vec<u64>>, Error> {
         self.at_all(|target| read_counter(target, counter_id))
     }
@@ -131,7 +130,7 @@ impl Controller {
 async fn install(target: Target, program: Arc<Program>, updates: Vec<Update>) -> Result<(), ClientError> {
     let options = ClientOptions::default();
     let session = Session::connect(&target, options.clone()).await?;
-    // We are the primary as long as this stream is open.
+    // This controller is the primary as long as this stream is open.
     let stream = session.become_primary().await?;
     session.push(&program).await?;
     session.write(&updates, &program.index).await?;

@@ -1,4 +1,4 @@
-//! The plan that the Python side builds, made from an experiment's topology.
+//! The description of a fabric for the Python process, derived from an experiment's topology.
 
 use serde::{Deserialize, Serialize};
 use std::net::Ipv4Addr;
@@ -11,47 +11,42 @@ use weir_host::HostConfig;
 use weir_host::wire::{HEADERS_LEN, INT_RECORD_LEN};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Ethernet's header, which an interface's MTU leaves out.
+/// Length of the Ethernet header, which the MTU of an interface does not include.
 const ETHERNET: u64 = weir_host::wire::ETHERNET_LEN as u64;
-/// The first ports of the tutorials.
+/// Ports of the first switch, as in the p4 tutorials.
 const GRPC_PORT: u16 = 50_051;
 const THRIFT_PORT: u16 = 9_090;
-/// More than ever waits.
+/// Queue limit of emulated links; large enough that links never drop.
 const LARGE_QUEUE: &str = "1TB";
-/// Name of BMv2's switch with a P4Runtime server.
+/// BMv2's switch with a P4Runtime server.
 const BMV2: &str = "simple_switch_grpc";
 
-/// The kinds of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize)]
 #[serde(rename_all = "lowercase")]
 pub enum SwitchKind {
-    /// simple_switch_grpc
     Bmv2,
-    /// The embedded switch
     Weir,
 }
 
 impl SwitchKind {
-    /// BMv2 where it is installed.
+    /// Returns BMv2 if it is installed, else the embedded switch.
     pub fn installed() -> SwitchKind {
         if find_in_path(BMV2).is_some() { SwitchKind::Bmv2 } else { SwitchKind::Weir }
     }
 
-    /// Returns the path of the switch's program.
+    /// Returns the path of the switch's executable.
     ///
     /// # Errors
     ///
-    /// BMv2 is not installed, or this program's own path is unknown.
+    /// If BMv2 is not installed, or the path of the current executable is unknown.
     pub fn program(self) -> Result<PathBuf, String> {
         match self {
             SwitchKind::Weir => own_program(),
-            SwitchKind::Bmv2 => find_in_path(BMV2).ok_or_else(|| {
-                format!("--switch bmv2: there is no {BMV2} in PATH; --switch weir needs none")
-            }),
+            SwitchKind::Bmv2 => find_in_path(BMV2)
+                .ok_or_else(|| format!("--switch bmv2: {BMV2} not found in PATH; use --switch weir")),
         }
     }
 
-    /// Returns its name.
     pub fn name(self) -> &'static str {
         match self {
             SwitchKind::Bmv2 => BMV2,
@@ -65,122 +60,110 @@ fn find_in_path(name: &str) -> Option<PathBuf> {
     std::env::split_paths(&path).map(|dir| dir.join(name)).find(|file| file.is_file())
 }
 
-/// A fabric to be built, as `mininet/weir_mininet/plan.py` and `weir switch` read it.
+/// Description of a fabric, read by `mininet/weir_mininet/plan.py` and `weir switch`.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Plan {
     pub(super) work: PathBuf,
     pub(super) switch: SwitchKind,
-    /// One process runs all switches and carries the links.
+    /// True if one process runs all switches and emulates the links.
     pub(super) one_process: bool,
     pub(super) exe: PathBuf,
     pub(super) weir: PathBuf,
-    /// Seed of what happens at random on links.
+    /// Seed for random events on links.
     pub seed: u64,
     pub(super) frame: u64,
     pub(super) mtu: u64,
     pub(super) hosts: Vec<PlannedHost>,
-    /// The switches, in the order of their ports for servers.
+    /// The switches, in the order of their P4Runtime and Thrift ports.
     pub switches: Vec<PlannedSwitch>,
-    /// The links between nodes.
     pub links: Vec<PlannedLink>,
     pub(super) static_arp: bool,
     pub(super) pcaps: Option<PathBuf>,
     pub(super) logs: Option<PathBuf>,
 }
 
-/// A host to be made.
 #[derive(Debug, Serialize, Deserialize)]
 pub(super) struct PlannedHost {
     pub(super) name: String,
-    /// Its address with the length of its prefix, if it has one.
+    /// Address with prefix length; `None` if the host has none.
     pub(super) ip: Option<String>,
     pub(super) mac: String,
     pub(super) commands: Vec<String>,
 }
 
-/// A switch to be started.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PlannedSwitch {
-    /// Its name.
     pub name: String,
     pub(super) device_id: u64,
     pub(super) grpc_port: u16,
     pub(super) thrift_port: u16,
-    /// The controller's port, if it has one.
+    /// CPU port; `None` if the switch has none.
     pub cpu_port: Option<u16>,
-    /// Strict priorities of each port.
+    /// Number of strict priority queues per port.
     pub priorities: u8,
-    /// BMv2 JSON to start with. `None`: a P4Runtime client brings it.
+    /// BMv2 JSON to load at start; `None`: a P4Runtime client loads the program.
     pub program: Option<PathBuf>,
-    /// Options of `weir switch`.
+    /// Further options of `weir switch`.
     pub options: Vec<String>,
 }
 
-/// A link to be made.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct PlannedLink {
-    /// A node and its port; a host's port is 0.
+    /// First end: name of the node, and port (0 for hosts).
     pub a: (String, u16),
-    /// The other end.
     pub b: (String, u16),
-    /// Its name.
     pub name: String,
     /// Rate and delay, in the syntax of `weir link run`.
     pub properties: String,
 }
 
-/// Returns the port of the P4Runtime server of the n-th switch (from 0).
 pub fn grpc_port(switch: SwitchIx) -> u16 {
     GRPC_PORT + switch.0 as u16
 }
 
-/// Returns the port of its Thrift server.
 pub fn thrift_port(switch: SwitchIx) -> u16 {
     THRIFT_PORT + switch.0 as u16
 }
 
-/// Returns the same with the machine: this one.
 pub fn thrift_address(switch: SwitchIx) -> String {
     format!("127.0.0.1:{}", thrift_port(switch))
 }
 
-/// Returns its device id, from 0 as in the tutorials.
+/// Device ids start at 0, as in the p4 tutorials.
 pub fn device_id(switch: SwitchIx) -> u64 {
     u64::from(switch.0)
 }
 
-/// Returns packets that a queue holds: the whole buffer of a switch, since there is no PFC to keep it short.
+/// Returns the queue limit in packets: the whole buffer of a switch, because there is no PFC that would limit the queue.
 pub fn queue_depth(experiment: &Experiment) -> u32 {
     let packets = experiment.spec.buffer.get() / experiment.spec.mtu.get().max(1);
     u32::try_from(packets.max(1)).unwrap_or(u32::MAX)
 }
 
-/// Locations of the files and programs that a plan names.
+/// The switches of a testbed, and paths of its files.
 #[derive(Clone, Debug)]
 pub struct TestbedConfig {
-    /// The kind of switch.
     pub switch: SwitchKind,
-    /// Each switch in a process of its own, although one process could run them all.
+    /// Run each embedded switch in its own process. BMv2 always has one process per switch.
     pub process_per_switch: bool,
-    /// Its program.
     pub exe: PathBuf,
-    /// Captures go here, if any are wanted.
+    /// Directory for captures; `None`: no captures.
     pub pcaps: Option<PathBuf>,
 }
 
 impl TestbedConfig {
-    /// Returns whether one process runs all switches. BMv2's runs one.
+    /// Returns whether one process runs all switches. BMv2 runs one switch per process.
     pub fn one_process(&self) -> bool {
         self.switch == SwitchKind::Weir && !self.process_per_switch
     }
 }
 
 impl Plan {
-    /// Returns the fabric of an experiment for one of its schemes.
+    /// Returns the fabric of an experiment for the run of `scheme`.
     ///
     /// # Errors
     ///
-    /// This program's own path is unknown.
+    /// If the path of the current executable is unknown.
     pub fn new(
         experiment: &Experiment,
         scheme: &Scheme,
@@ -225,7 +208,6 @@ impl Plan {
     }
 }
 
-/// Returns the hosts of a topology.
 pub(super) fn hosts(topology: &Topology) -> Vec<PlannedHost> {
     let host = |host: &Host| PlannedHost {
         name: host.name.clone(),
@@ -236,7 +218,7 @@ pub(super) fn hosts(topology: &Topology) -> Vec<PlannedHost> {
     topology.hosts.iter().map(host).collect()
 }
 
-/// Returns the name of each link: its nodes, and a number if there are several between them.
+/// Returns the name of each link: `s1-s2`, and `s1-s2#2` for a second link between the same nodes.
 pub fn link_names(topology: &Topology) -> Vec<String> {
     let mut names: Vec<String> = Vec::new();
     for link in &topology.links {
@@ -252,19 +234,21 @@ pub fn link_names(topology: &Topology) -> Vec<String> {
     names
 }
 
-/// Returns rate and delay of a link, in the syntax of `weir link run`. The queue in front of a link is no part of the
-/// model; one that never drops makes it visible.
+/// Returns rate and delay of a link in the syntax of `weir link run`. Queueing belongs to the switches, so the queue of the
+/// emulated link is large enough never to drop.
 pub(super) fn properties(rate: Option<Bandwidth>, delay: Time) -> String {
     let rate = rate.map_or_else(|| "unlimited".to_owned(), |rate| format!("{}bps", rate.as_bps()));
     format!("rate={rate},delay={}ps,queue={LARGE_QUEUE}", delay.as_ps())
 }
 
-/// This program, which emulates links.
+/// Returns the path of the current executable, which also emulates links.
 pub(super) fn own_program() -> Result<PathBuf, String> {
-    std::env::current_exe().map_err(|error| format!("this program's own path: {error}"))
+    std::env::current_exe()
+        .map_err(|error| format!("cannot determine the path of the current executable: {error}"))
 }
 
-/// Returns a full frame of data behind the first switch: where telemetry grows on it, by one record.
+/// Returns the length of a full DATA frame after the first switch. If the program appends telemetry to frames, this includes
+/// one record.
 pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     let mut host = HostConfig::new(
         Ipv4Addr::LOCALHOST,
@@ -277,7 +261,8 @@ pub fn full_frame(mtu: Bytes, scheme: &Scheme) -> Bytes {
     if frame < mtu { frame + Bytes::new(INT_RECORD_LEN as u64) } else { mtu }
 }
 
-/// The embedded switch keeps its ports to the rates of their links, so that queues are in the switch.
+/// Options that limit the ports of the embedded switch to the rates of their links, so that packets queue in the switch, where
+/// the P4 program sees them, and not in the link emulator.
 fn switch_options(experiment: &Experiment, ix: SwitchIx) -> Vec<String> {
     let topology = &experiment.topology;
     let mut options = vec!["--queue-depth".to_owned(), queue_depth(experiment).to_string()];

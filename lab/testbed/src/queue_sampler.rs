@@ -1,8 +1,8 @@
-//! Queues and links, sampled while traffic flows.
+//! Samples queue lengths and link loads during a run.
 //!
-//! A queue's length is the P4 program's own register `queue_bytes`, the one that telemetry reports. The embedded
-//! switch shows it over P4Runtime, BMv2 only over Thrift. A link's load is taken from the kernel's counters of the
-//! switch's interface. A process that runs all switches and carries the links is asked for both at once.
+//! Queue lengths are read from the P4 program's register `queue_bytes`, which is also the source of telemetry: over P4Runtime
+//! from the embedded switch, over Thrift from BMv2. Link loads are read from the kernel's counters of the switch interfaces. A
+//! process that runs all switches and emulates the links returns both in one reply.
 
 use super::links::{FabricSample, LINKS, LinkRequest};
 use super::p4runtime::Registers;
@@ -20,43 +20,41 @@ use weir_controller::topology::{Endpoint, LinkIx, Node, SwitchIx, Topology};
 use weir_experiment::backend::Error;
 use weir_units::Time;
 
-/// The register (`p4src/controls/queue_bytes.p4`).
+/// Register with the queue length of each port (`p4src/controls/queue_bytes.p4`).
 pub const QUEUE_REGISTER: &str = "queue_bytes";
-/// Shortest interval between requests to one switch: a few percent of a core for 20 switches.
+/// Minimum sampling interval per switch: polling 20 switches then costs a few percent of a core.
 const MIN_POLL_PER_SWITCH: Time = Time::from_ms(2);
-/// Nor more often than this, however few there are.
+/// Minimum sampling interval for any number of switches.
 const MIN_SAMPLE_INTERVAL: Time = Time::from_ms(5);
 
 /// One egress port over time.
 #[derive(Clone, Debug)]
 pub struct PortSamples {
-    /// The switch.
     pub switch: SwitchIx,
-    /// The port.
     pub port: u16,
-    /// Bytes queued, by sample.
+    /// Queue length in bytes at each sample.
     pub queue: Vec<u64>,
-    /// Most bytes queued, also between samples.
+    /// Maximum queue length in bytes, including polls between samples.
     pub peak: u64,
-    /// Bytes sent so far, at the start and at every sample.
+    /// Cumulative bytes sent, at the start and at each sample.
     pub sent: Vec<u64>,
 }
 
-/// Source of queue lengths, and of bytes that ports have sent.
+/// Source of queue lengths and of the bytes sent by ports.
 enum Source {
-    /// A process for each switch, and the kernel's counters of its interfaces in the order of the ports.
+    /// One process per switch, and the files of the kernel's interface counters in the order of the ports.
     Switches(Queues, Vec<PathBuf>),
-    /// The process that runs all switches and carries the links.
+    /// One process that runs all switches and emulates the links.
     Fabric {
         look: LinkRequest,
-        /// Position of the link and end, in the order of the ports.
+        /// Index of link and end for each port.
         ends: Vec<(usize, usize)>,
-        /// Its last answer, until the bytes are taken from it.
+        /// Last sample, until its byte counts are used.
         last: Option<FabricSample>,
     },
 }
 
-/// Source of queue lengths of switches in a process each.
+/// Source of queue lengths of switches with one process each.
 enum Queues {
     P4Runtime(Registers),
     Thrift(Vec<(String, ThriftClient)>),
@@ -95,7 +93,7 @@ impl Source {
         Ok(Source::Switches(queues, ports.map(file).collect()))
     }
 
-    /// Returns bytes queued at each switch, by port.
+    /// Returns the queue length in bytes by switch and port.
     fn queues(&mut self, switches: usize) -> Result<Vec<Vec<u64>>, Error> {
         match self {
             Source::Switches(queues, _) => (0..switches).map(|switch| queues.read(switch)).collect(),
@@ -106,8 +104,8 @@ impl Source {
         }
     }
 
-    /// Returns bytes that each port has sent, at the time of the queues if those were read just before. None of a port
-    /// that is gone.
+    /// Returns the cumulative bytes sent by each port, at the time of the queue lengths if these were read just before. A port
+    /// that no longer exists has 0.
     fn sent(&mut self) -> Result<Vec<u64>, Error> {
         match self {
             Source::Switches(_, files) => Ok(files.iter().map(sent).collect()),
@@ -119,7 +117,7 @@ impl Source {
     }
 }
 
-/// Returns cells in the order of their ports, 0 where there is none.
+/// Returns a list of cells indexed by port, with 0 for missing ports.
 fn by_port(cells: &[(u16, u64)]) -> Vec<u64> {
     let max = cells.iter().map(|&(port, _)| usize::from(port) + 1).max().unwrap_or(0);
     let mut all = vec![0; max];
@@ -128,7 +126,7 @@ fn by_port(cells: &[(u16, u64)]) -> Vec<u64> {
 }
 
 impl Queues {
-    /// Returns bytes queued at the n-th switch, by port.
+    /// Returns the queue length in bytes of the n-th switch by port.
     fn read(&mut self, switch: usize) -> Result<Vec<u64>, Error> {
         match self {
             Queues::P4Runtime(registers) => registers.read(switch),
@@ -146,25 +144,25 @@ fn refused(switch: &str, error: &ThriftError) -> Error {
     Error::Work(format!("{switch}: {error}"))
 }
 
-/// Samples while it runs.
+/// A thread that samples all ports.
 pub struct QueueSampler {
     thread: JoinHandle<Result<Vec<PortSamples>, Error>>,
     stop: Arc<AtomicBool>,
 }
 
-/// Returns the distance of samples: what was asked for if that is not too often, else a multiple of it.
+/// Returns the sampling interval: `asked`, or if that is too short for this number of switches a multiple of it.
 pub fn sample_interval(asked: Time, switches: usize) -> Time {
     let min = min_poll_interval(switches);
     asked * min.as_ps().div_ceil(asked.as_ps().max(1)).max(1)
 }
 
-/// Returns the shortest distance of two looks at all switches.
+/// Returns the minimum interval between two polls of all switches.
 fn min_poll_interval(switches: usize) -> Time {
     MIN_SAMPLE_INTERVAL.max(MIN_POLL_PER_SWITCH * switches as u64)
 }
 
 impl QueueSampler {
-    /// Samples all ports every `sample_interval` from `start` (seconds of CLOCK_MONOTONIC) on, for `duration`.
+    /// Starts sampling all ports at `start` (seconds of CLOCK_MONOTONIC) at the sampling interval, for `duration`.
     pub fn start(
         topology: &Topology,
         (places, register): (&TestbedConfig, &Preamble),
@@ -188,7 +186,7 @@ impl QueueSampler {
         Ok(QueueSampler { thread, stop })
     }
 
-    /// Returns what was seen. Ends it if it has not ended by itself.
+    /// Stops sampling, if it has not ended yet, and returns the samples.
     pub fn finish(self) -> Result<Vec<PortSamples>, Error> {
         self.stop.store(true, Ordering::Relaxed);
         self.thread.join().unwrap_or_else(|panic| std::panic::resume_unwind(panic))
@@ -209,7 +207,7 @@ fn sample(
         return Ok(());
     }
     note_sent(source, ports)?;
-    // Samples of a scale model are far apart: looks between them find the peaks.
+    // Samples of a slow scale model are far apart. Queues are polled `looks - 1` times between two samples, only for the peak.
     let looks = (distance / min_poll_interval(switches)).max(1);
     for count in 1..=duration / distance {
         for look in 1..looks {
@@ -233,14 +231,14 @@ fn sample(
     Ok(())
 }
 
-/// Notes what every port has sent.
+/// Appends the byte counts of all ports.
 fn note_sent(source: &mut Source, ports: &mut [PortSamples]) -> Result<(), Error> {
     let sent = source.sent()?;
     ports.iter_mut().zip(sent).for_each(|(samples, bytes)| samples.sent.push(bytes));
     Ok(())
 }
 
-/// Reads every queue, in the order of the ports, and notes its peak.
+/// Reads all queues, in the order of the ports, and updates the peaks.
 fn look_at(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> Result<Vec<u64>, Error> {
     let cells = source.queues(switches)?;
     let look = |samples: &mut PortSamples| {
@@ -252,8 +250,8 @@ fn look_at(source: &mut Source, ports: &mut [PortSamples], switches: usize) -> R
     Ok(ports.iter_mut().map(look).collect())
 }
 
-/// Takes the last sample again, in place of one whose time is over: on a busy machine samples become fewer, and stay where
-/// they belong. `false`: there is none yet.
+/// Repeats the last sample if a sampling time was missed by a whole interval, so that sample n always belongs to time n times
+/// the interval. Returns false if there is no sample yet.
 fn repeat(ports: &mut [PortSamples]) -> bool {
     ports.iter_mut().all(|samples| match (samples.queue.last().copied(), samples.sent.last().copied()) {
         (Some(queue), Some(sent)) => {
@@ -265,18 +263,18 @@ fn repeat(ports: &mut [PortSamples]) -> bool {
     })
 }
 
-/// Returns bytes that the interface has sent; none if it is gone.
+/// Returns the cumulative bytes sent by an interface, 0 if it no longer exists.
 fn sent(file: &PathBuf) -> u64 {
     fs::read_to_string(file).ok().and_then(|text| text.trim().parse().ok()).unwrap_or(0)
 }
 
-/// CLOCK_MONOTONIC in seconds: what all processes of a machine share.
+/// Returns CLOCK_MONOTONIC in seconds. All processes of a machine share this clock.
 pub fn monotonic() -> f64 {
     let now = clock_gettime(ClockId::Monotonic);
     now.tv_sec as f64 + now.tv_nsec as f64 * 1e-9
 }
 
-/// Sleeps until `time`, in seconds of CLOCK_MONOTONIC. `false`: told to stop before.
+/// Sleeps until `time` in seconds of CLOCK_MONOTONIC. Returns false if the flag was set before.
 pub fn sleep_until(time: f64, told: &AtomicBool) -> bool {
     const NAP: f64 = 0.1;
     loop {

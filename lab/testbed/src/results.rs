@@ -1,5 +1,5 @@
-//! From what agents, probe and counters saw to the results of a run, by the definitions of virtual time
-//! (`docs/summary.md`).
+//! Combines measurements of agents, queue sampler and counters to the results of a run, with the same definitions as in
+//! virtual time (`docs/summary.md`).
 
 use super::queue_sampler::PortSamples;
 use std::collections::BTreeMap;
@@ -15,26 +15,24 @@ use weir_experiment::{Experiment, Flow};
 use weir_experiment::{fct, layers, paths};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// All that was seen of one scheme.
+/// All measurements of the run of one scheme.
 pub struct Observations<'a> {
-    /// The experiment, at the rate it ran at.
+    /// The experiment, scaled to the rate of the run.
     pub experiment: &'a Experiment,
-    /// Its routes.
     pub routes: &'a Routes,
-    /// Host to what its agent saw.
+    /// Results of the agents by host.
     pub agents: &'a BTreeMap<String, AgentResults>,
-    /// Every port of every switch.
+    /// Samples of all switch ports.
     pub ports: &'a [PortSamples],
-    /// Counters of switches; those of hosts are added here.
+    /// Counters of switches; [`results`](Self::results) adds those of hosts.
     pub counts: Counts,
-    /// Time between two samples.
+    /// Sampling interval.
     pub distance: Time,
-    /// `T` of the senders.
+    /// Base RTT `T` of all senders.
     pub base_rtt: Time,
 }
 
 impl<'a> Observations<'a> {
-    /// Returns the results of the scheme.
     pub fn results(mut self) -> (SchemeSummary, SchemeTrace) {
         for agent in self.agents.values() {
             let count = |name: &str| agent.transport.get(name).copied().unwrap_or(0);
@@ -87,24 +85,23 @@ impl<'a> Observations<'a> {
         (summary, trace)
     }
 
-    /// Samples taken.
     fn samples(&self) -> usize {
         self.ports.iter().map(|port| port.queue.len()).max().unwrap_or(0)
     }
 
-    /// Returns how long it was watched.
+    /// Returns the time of the last sample.
     fn end(&self) -> Time {
         self.distance * self.samples() as u64
     }
 
-    /// Returns what the sender of a flow saw of it. A host's flows stand in its results in the experiment's order.
+    /// Returns the sender's result of a flow. An agent reports its flows in the order of the experiment.
     pub fn seen(&self, flow: &Flow) -> Option<&'a FlowResult> {
         let own = self.experiment.flows.iter().filter(|other| other.from == flow.from);
         let position = own.into_iter().position(|other| std::ptr::eq(other, flow))?;
         self.agents.get(&self.experiment.topology.host(flow.from).name)?.flows.get(position)
     }
 
-    /// Returns the flows that were opened.
+    /// Returns the flows that started.
     pub fn started(&self) -> impl Iterator<Item = (&'a Flow, &'a FlowResult)> + '_ {
         let seen = self.experiment.flows.iter().filter_map(|flow| Some((flow, self.seen(flow)?)));
         seen.filter(|(_, seen)| seen.state != FlowState::NotStarted)
@@ -128,7 +125,7 @@ impl<'a> Observations<'a> {
         }
     }
 
-    /// Returns a series of the agent's, on the run's samples.
+    /// Resamples a series of an agent to the samples of the run.
     fn on_samples(&self, flow: &Flow, values: impl Fn(&FlowResult) -> Option<&Vec<u64>>) -> Vec<u64> {
         let mut all = vec![0; self.samples()];
         let Some(seen) = self.seen(flow) else { return all };
@@ -207,7 +204,7 @@ impl<'a> Observations<'a> {
             .collect()
     }
 
-    /// Payload acknowledged within the fairness window by each flow that ran all through it.
+    /// Returns the payload acknowledged within the fairness window by each flow that ran during the whole window.
     fn goodputs_in_window(&self, flows: &[(&Flow, &FlowResult)]) -> Vec<f64> {
         let from = self.experiment.fairness_window_start();
         let ran_through =
@@ -218,7 +215,7 @@ impl<'a> Observations<'a> {
             .collect()
     }
 
-    /// Returns the time at which the first flow slowed down for one that joined later, with the resolution of samples.
+    /// Returns the time at which the first flow slowed down after another flow had joined, with the resolution of samples.
     fn first_slowdown(&self) -> Option<Time> {
         let mut slowdown = FirstSlowdown::new(self.experiment.first_join()?, self.base_rtt);
         for (i, bps) in self.pacing(self.experiment.flows.first()?).into_iter().enumerate() {

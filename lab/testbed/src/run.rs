@@ -1,4 +1,4 @@
-//! One experiment in Mininet, all schemes: each on a fabric of its own, as in virtual time.
+//! Runs an experiment in Mininet, each scheme on a new fabric, as in virtual time.
 
 use super::agents::Agents;
 use super::facts::{FabricFacts, FlowFacts, SchemeFacts, us};
@@ -22,37 +22,37 @@ use weir_experiment::artifacts::Artifact;
 use weir_experiment::backend::{Backend, Error, Observer, Progress, RunOutcome};
 use weir_experiment::counts::{self, Counts, DROP_COUNTER, EVENT_COUNTER};
 use weir_experiment::file::FaultSpec;
+use weir_experiment::hosts::base_rtt;
 use weir_experiment::paths;
-use weir_experiment::plan::{SwitchTables, base_rtt};
+use weir_experiment::plan::SwitchTables;
 use weir_experiment::results::file_name;
 use weir_experiment::results::{Results, SchemeSummary, SchemeTrace, Summary, digest};
 use weir_experiment::{Experiment, Scheme};
 use weir_host::wire::ETHERNET_LEN;
 use weir_units::{Bytes, Time};
 
-/// The tick of the switches' clock, BMv2's and our own on sockets.
+/// Period of the switches' clock: that of BMv2, and of the embedded switch on sockets.
 const TICK: Time = Time::from_us(1);
-/// IPv4 and ICMP around the payload of a ping.
+/// Length of the IPv4 and ICMP headers of a ping.
 const PING_HEADERS: u64 = 28;
-/// Pings of each pair; the quickest counts.
+/// Pings per pair; the minimum RTT is used.
 const PINGS: u32 = 2;
-/// Pairs named when some do not answer.
+/// Maximum number of pairs without a reply that an error message lists.
 const MAX_LISTED_PAIRS: usize = 5;
 
-/// Mininet, as a backend: hosts and switches are processes in namespaces, and time is real.
+/// The Mininet backend: hosts and switches are processes in namespaces, and time is real.
 #[derive(Clone, Debug)]
 pub struct Mininet {
-    /// The kind of switch; absent: BMv2 if it is installed.
+    /// Kind of switch; `None`: BMv2 if it is installed.
     pub switch: Option<SwitchKind>,
-    /// Each of our switches in a process of its own, as BMv2's, although one process could run them all.
+    /// Run each embedded switch in its own process. BMv2 always has one process per switch.
     pub process_per_switch: bool,
-    /// True to show Mininet's command line before the traffic of the first scheme.
+    /// Run Mininet's command line before the traffic of the first scheme.
     pub cli: bool,
-    /// Captures of every port go here, each scheme's into a folder of its own.
+    /// Directory for captures of all ports, with a directory for each scheme; `None`: no captures.
     pub pcaps: Option<PathBuf>,
-    /// The key with which hosts take part in policies.
+    /// File with the policy key; `None`: hosts do not take part in policies.
     pub policy_key: Option<PathBuf>,
-    /// The caller's hooks.
     pub signals: Signals,
 }
 
@@ -61,7 +61,7 @@ impl Backend for Mininet {
         let spec = &experiment.spec;
         if !spec.queues.is_empty() {
             return Err(Error::input(
-                "queues: BMv2 serves queues by priority, not by weight; run it in virtual time",
+                "queues: BMv2 serves queues by priority, not by weight; use virtual time",
             ));
         }
         if !spec.faults.iter().all(FaultSpec::is_link_fault)
@@ -78,7 +78,7 @@ impl Backend for Mininet {
         })
     }
 
-    /// Runs an experiment that is at the rate that it is to run at.
+    /// Runs an experiment that is already scaled.
     fn run(&self, experiment: &Experiment, observer: &mut dyn Observer) -> Result<RunOutcome, Error> {
         let began = Instant::now();
         self.check(experiment)?;
@@ -123,14 +123,14 @@ impl Backend for Mininet {
     }
 }
 
-/// Makes the folder for the captures of a scheme.
+/// Creates the directory for the captures of a scheme.
 fn captures(dir: &Path, name: &str) -> Result<PathBuf, Error> {
     let dir = dir.join(name);
     std::fs::create_dir_all(&dir).map_err(|error| Error::Work(format!("{}: {error}", dir.display())))?;
     Ok(dir)
 }
 
-/// Returns what is written into every switch while `scheme` runs.
+/// Returns the updates for every switch in the run of `scheme`.
 fn tables(
     experiment: &Experiment,
     scheme: &Scheme,
@@ -163,7 +163,7 @@ struct SchemeOutcome {
 }
 
 impl SchemeOutcome {
-    /// Adds it to the results of the run.
+    /// Adds the outcome to the results of the run.
     fn put(self, label: &str, results: &mut Results, facts: &mut FabricFacts) {
         let summary = &mut results.summary;
         summary.virtual_s += self.trace.end.as_secs_f64();
@@ -175,7 +175,7 @@ impl SchemeOutcome {
     }
 }
 
-/// The fabric of an experiment, built anew for each scheme.
+/// The inputs from which the fabric of each scheme is built.
 struct Testbed<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
@@ -227,7 +227,7 @@ impl Testbed<'_> {
         let agents = Agents::prepare(experiment, scheme, (base_rtt, self.distance), &work, self.policy_key)?;
         let before = bridge.packets()?;
         let links_before = bridge.link_drops()?;
-        // Queues of a program without the register are not observed.
+        // Programs of users may lack the register; then queues are not observed.
         let register =
             p4info.registers.named(queue_sampler::QUEUE_REGISTER).ok().map(|it| it.preamble().clone());
         let ports = self.traffic(bridge, &agents, register, index, observer)?;
@@ -256,7 +256,7 @@ impl Testbed<'_> {
         Ok(SchemeOutcome { summary, trace, facts, packet_hops })
     }
 
-    /// The controller's plan, over gRPC.
+    /// Loads the program and the controller's plan over P4Runtime.
     fn install(
         &self,
         controller: &Controller,
@@ -270,8 +270,8 @@ impl Testbed<'_> {
         controller.install(program, updates)
     }
 
-    /// Limits BMv2, which counts packets and not bits, to the number per second at which full packets fill the link. The
-    /// link emulator adapts it to the lengths of the packets.
+    /// Sets queue limits and rates of BMv2 ports. BMv2 limits packets per second; this is the number at which full frames fill the
+    /// link, and the link emulator later adapts it to the sizes of the queued packets.
     fn set_queues(&self, scheme: &Scheme) -> Result<(), Error> {
         let topology = &self.experiment.topology;
         let frame = full_frame(self.experiment.spec.mtu, scheme);
@@ -289,11 +289,11 @@ impl Testbed<'_> {
         Ok(())
     }
 
-    /// Every pair, with full frames: that they arrive, and how long they take.
+    /// Pings all pairs of hosts with full frames, to check connectivity and to measure RTTs.
     fn ping(&self, bridge: &mut MininetProcess) -> Result<Pings, Error> {
         let (topology, mtu) = (&self.experiment.topology, self.experiment.spec.mtu);
         let model = BaseRtt::new(topology, self.routes, mtu);
-        // The reply of a ping is as long as its request; an ACK is short.
+        // The reply of a ping is as long as the request, whereas an ACK is short.
         let unloaded = BaseRtt::new(topology, self.routes, Bytes::ZERO);
         let serialisation =
             |from, to| model.pair(topology, from, to).saturating_sub(unloaded.pair(topology, from, to));
@@ -314,7 +314,7 @@ impl Testbed<'_> {
         Ok(Pings { pairs: pairs().count(), longest, model_rtt, base_rtt })
     }
 
-    /// The agents, watched.
+    /// Runs the agents, and meanwhile samples queues, applies faults and reports progress.
     fn traffic(
         &self,
         bridge: &mut MininetProcess,
@@ -340,7 +340,7 @@ impl Testbed<'_> {
                 let now = Time::from_secs_f64(queue_sampler::monotonic() - *began.borrow()).min(end);
                 let scheme = &self.experiment.schemes[index].label;
                 let of = self.experiment.schemes.len();
-                // Ctrl-C is passed on to the agents; what they have seen is kept.
+                // Ctrl-C is forwarded to the agents, which write the results so far.
                 let _ = observer.progress(&Progress {
                     scheme,
                     index,
@@ -353,10 +353,10 @@ impl Testbed<'_> {
         )?;
         let ports = probe.into_inner().transpose()?.map(QueueSampler::finish).transpose()?;
         faults.into_inner().transpose()?.map(Faults::finish).transpose()?;
-        // 1: a flow did not finish in time, which the results say; 130: interrupted.
+        // Status 1: a flow did not finish in time, which the results show; 130: interrupted.
         match ended.iter().find(|(_, end)| ![0, 1, 130].contains(&end.status)) {
             Some((host, end)) => Err(Error::Work(format!(
-                "the agent of {host} ended with status {}: {}",
+                "the agent of {host} exited with status {}: {}",
                 end.status, end.stderr_tail
             ))),
             None => Ok(ports.unwrap_or_default()),
@@ -406,7 +406,7 @@ fn all_answered(matrix: &PingMatrix) -> Result<(), Error> {
     match silent.len() {
         0 => Ok(()),
         count => Err(Error::Work(format!(
-            "{count} of {} pairs of hosts do not answer a ping: {}{}",
+            "{count} of {} pairs of hosts got no reply to a ping: {}{}",
             pairs().count(),
             silent[..count.min(MAX_LISTED_PAIRS)].join(", "),
             if count > MAX_LISTED_PAIRS { ", .." } else { "" }
@@ -418,7 +418,7 @@ fn frames(all: &BTreeMap<String, Frames>, which: impl Fn(&Frames) -> u64) -> u64
     all.values().map(which).sum()
 }
 
-/// Adds the counters of the programs, and the losses of interfaces.
+/// Adds the P4 counters, and the frames dropped by interfaces.
 fn count(
     controller: &Controller,
     p4info: &Index,
@@ -426,7 +426,7 @@ fn count(
     after: &BTreeMap<String, Frames>,
 ) -> Result<Counts, Error> {
     let mut counts = Counts::default();
-    // A program without these counters counts nothing.
+    // Programs of users may lack these counters.
     let cells = |name: &str| match p4info.counters.named(name) {
         Ok(counter) => controller.counters(counter.preamble().id),
         Err(_) => Ok(BTreeMap::new()),
@@ -469,6 +469,6 @@ mod tests {
         let Err(Error::Work(reason)) = all_answered(&BTreeMap::from([("h1".to_owned(), row(None))])) else {
             panic!("a pair is silent")
         };
-        assert_eq!(reason, "1 of 2 pairs of hosts do not answer a ping: h1 to h2");
+        assert_eq!(reason, "1 of 2 pairs of hosts got no reply to a ping: h1 to h2");
     }
 }

@@ -1,8 +1,7 @@
-//! p4 tutorials' `topology.json`: their hosts with addresses and commands, their switches and links. And p4-utils' files, as
-//! far as the controller reads them.
+//! Networks from a `topology.json` of the p4 tutorials, or from a file of p4-utils as far as the controller supports it.
 //!
-//! The tutorials set rate and delay by `tc`; here the switches' queues and `weir link` do so, so that packets queue
-//! in the switch, where P4 sees the queue.
+//! The tutorials set rate and delay with `tc`. Here the rate limits of the switches and `weir link` do so, so that packets
+//! queue in the switch, where the P4 program sees the queue.
 
 use super::mininet_process::MininetProcess;
 use super::plan::{self, Plan, PlannedHost, PlannedLink, PlannedSwitch, SwitchKind, TestbedConfig};
@@ -22,7 +21,7 @@ use weir_units::{Bandwidth, Bytes, Time};
 
 /// MTU of the tutorials' interfaces.
 const MTU: u64 = 1500;
-/// A full frame of it.
+/// Length of a full frame, including the Ethernet header.
 const FULL_FRAME: u64 = MTU + 14;
 
 #[derive(Deserialize)]
@@ -34,7 +33,7 @@ struct File {
 
 #[derive(Deserialize)]
 struct HostSpec {
-    /// `null` for a host that gets its address by DHCP, or has none.
+    /// `null` for a host that uses DHCP or has no address.
     #[serde(deserialize_with = "Option::deserialize")]
     ip: Option<String>,
     mac: String,
@@ -46,38 +45,37 @@ struct HostSpec {
 struct SwitchSpec {
     program: Option<PathBuf>,
     runtime_json: Option<PathBuf>,
-    /// A number, or one written as a string (the exercise flowcache).
+    /// A number, or a string with a number (as in the exercise flowcache).
     cpu_port: Option<Value>,
     priority_queues: Option<u8>,
 }
 
-/// A topology of the tutorials, ready to be built.
+/// A topology of the tutorials with its plan.
 struct Loaded {
     plan: Plan,
-    /// Some switch brings its entries in a `runtime_json`.
+    /// True if a switch has a `runtime_json`.
     has_runtime: bool,
-    /// Rates of ports.
     rates: Vec<((String, u16), Bandwidth)>,
-    /// Parts of the file that were not or only approximately taken over.
+    /// Warnings about parts of the file that are not supported, or only approximately.
     warnings: Vec<String>,
 }
 
 /// The switches of a network of the tutorials.
 #[derive(Clone, Debug, Default)]
 pub struct TutorialSwitches {
-    /// Their kind; absent: BMv2 if it is installed.
+    /// Kind of switch; `None`: BMv2 if it is installed.
     pub kind: Option<SwitchKind>,
-    /// Each in a process of its own, as BMv2, although one process could run them all.
+    /// Run each embedded switch in its own process. BMv2 always has one process per switch.
     pub process_per_switch: bool,
-    /// Program of those that name none.
+    /// Program of switches for which the topology has none.
     pub program: Option<PathBuf>,
-    /// Captures of every port go here.
+    /// Directory for captures of all ports; `None`: no captures.
     pub pcaps: Option<PathBuf>,
-    /// Logs go here; each switch has a process of its own then.
+    /// Directory for logs; `None`: no logs. With logs, each switch has its own process.
     pub logs: Option<PathBuf>,
 }
 
-/// A network of the tutorials, up until it is dropped.
+/// A running network of the tutorials. Dropping it tears the network down.
 pub struct Tutorial {
     topology: PathBuf,
     bridge: MininetProcess,
@@ -90,7 +88,7 @@ impl Tutorial {
     ///
     /// # Errors
     ///
-    /// The topology or a program is invalid, the switch is not installed, or Mininet fails.
+    /// If the topology or a program is invalid, the switch is not installed, or Mininet fails.
     pub fn start(topology: &Path, switches: TutorialSwitches, signals: Signals) -> Result<Tutorial, Error> {
         let TutorialSwitches { kind, process_per_switch, program, pcaps, logs } = switches;
         let (switch, program) = (kind.unwrap_or_else(SwitchKind::installed), program.as_deref());
@@ -98,7 +96,7 @@ impl Tutorial {
         let mut maker =
             Maker { places: TestbedConfig { switch, process_per_switch, exe, pcaps }, logs: None };
         let place = |reason| Error::Input(format!("{}: {reason}", topology.display()));
-        // What is wrong with the file is said before anything is made.
+        // Checks the file before anything is created.
         load(topology, program, &maker, Path::new("")).map_err(place)?;
         let mut bridge = MininetProcess::start(signals)?;
         maker.logs = logs;
@@ -107,27 +105,27 @@ impl Tutorial {
         if switch == SwitchKind::Bmv2 {
             keep_to_rates(&loaded.plan, &loaded.rates)?;
         }
-        // Mininet works elsewhere.
+        // The Python process has another working directory.
         let topology = std::path::absolute(topology)?;
         let Loaded { has_runtime, warnings, .. } = loaded;
         Ok(Tutorial { topology, bridge, has_runtime, warnings })
     }
 
-    /// Returns what of the file was not or only approximately taken over.
+    /// Returns warnings about parts of the file that are not supported, or only approximately.
     pub fn warnings(&self) -> &[String] {
         &self.warnings
     }
 
-    /// Returns whether a controller is to bring entries.
+    /// Returns whether a switch has a `runtime_json`, so that a controller must install entries.
     pub fn has_runtime(&self) -> bool {
         self.has_runtime
     }
 
-    /// Lets every host ping every other host. Returns the number of pairs that answered, and of all pairs.
+    /// Pings every host from every other host. Returns the number of pairs with a reply, and of all pairs.
     ///
     /// # Errors
     ///
-    /// Mininet fails or the run is interrupted.
+    /// If Mininet fails or the run is interrupted.
     pub fn ping(&mut self) -> Result<(usize, usize), Error> {
         const PAYLOAD: u64 = 56; // ping's own
         let matrix = self.bridge.ping(PAYLOAD, 1, 1)?;
@@ -135,17 +133,17 @@ impl Tutorial {
         Ok((answers().filter(|rtt| rtt.is_some()).count(), answers().count()))
     }
 
-    /// Runs Mininet's command line until the user leaves it.
+    /// Runs Mininet's command line until the user exits it.
     ///
     /// # Errors
     ///
-    /// Mininet fails or the run is interrupted.
+    /// If Mininet fails or the run is interrupted.
     pub fn cli(&mut self) -> Result<(), Error> {
         self.bridge.cli(&self.topology)
     }
 }
 
-/// Reads `path`. `program` is for switches that name none. The error is one sentence.
+/// Reads a topology. `program` is for switches for which the topology has none.
 fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Result<Loaded, String> {
     let text = read_text(path).map_err(|error| error.to_string())?;
     let program = program.map(|named| find(named, path).map_err(|reason| format!("--program: {reason}")));
@@ -167,13 +165,13 @@ fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Resu
     for (i, name) in in_order(file.switches.keys()).into_iter().enumerate() {
         let spec = &file.switches[name];
         let place = |reason: String| format!("switches.{name}: {reason}");
-        // A controller that brings entries brings the program too.
+        // The controller that installs the entries also loads the program.
         let program = match (&spec.program, &program, &spec.runtime_json) {
             (_, _, Some(_)) => None,
             (Some(named), _, None) => Some(find(named, path).map_err(place)?),
             (None, Some(program), None) => Some(program.clone()),
             (None, None, None) => {
-                return Err(place("it has neither program nor runtime_json; name a program".to_owned()));
+                return Err(place("has neither program nor runtime_json; specify a program".to_owned()));
             }
         };
         let ix = SwitchIx(i as u32);
@@ -197,13 +195,13 @@ fn load(path: &Path, program: Option<&Path>, maker: &Maker, work: &Path) -> Resu
             commands: spec.commands.clone(),
         }
     });
-    // The file's commands say what hosts are to know of each other.
+    // ARP entries are set by the commands in the file.
     let loaded = maker.make(hosts.collect(), switches, links, false, work)?;
     let has_runtime = file.switches.values().any(|switch| switch.runtime_json.is_some());
     Ok(Loaded { has_runtime, ..loaded })
 }
 
-/// Refuses a program that no switch would run, since each gets another by its `runtime_json`.
+/// Rejects a program that no switch would run, because each has a `runtime_json` with its own program.
 fn is_used(program: &Path, file: &File, topology: &Path) -> Result<(), String> {
     let mut other = None;
     for (name, switch) in &file.switches {
@@ -230,7 +228,7 @@ fn is_used(program: &Path, file: &File, topology: &Path) -> Result<(), String> {
     }
 }
 
-/// Reads a file of p4-utils. `error` is what is wrong with it as one of the tutorials.
+/// Reads a file of p4-utils. `error` is the reason why it is not a file of the tutorials.
 fn p4_utils(
     text: &str,
     error: &serde_json::Error,
@@ -245,7 +243,8 @@ fn p4_utils(
         return Err(format!("not a topology.json of the p4 tutorials or a file of p4-utils: {error}"));
     };
     let topology = build_parts(&topology).map_err(|error| format!("topology: {error}"))?;
-    let program = program.ok_or("p4-utils compiles programs itself; name the compiled one by --program")?;
+    let program =
+        program.ok_or("p4-utils compiles programs itself; specify the compiled one with --program")?;
     let end = |end: Endpoint| (topology.node_name(end.node).to_owned(), end.port);
     let cable = |link: &Link| TutorialLink {
         a: end(link.a),
@@ -273,15 +272,15 @@ fn p4_utils(
     Ok(Loaded { warnings, ..loaded })
 }
 
-/// Makes the plans of networks.
+/// Creates plans of networks.
 struct Maker {
     places: TestbedConfig,
-    /// Logs go here.
+    /// Directory for logs; `None`: no logs.
     logs: Option<PathBuf>,
 }
 
 impl Maker {
-    /// Makes a plan whose files are in `work`.
+    /// Creates a plan with the working directory `work`.
     fn make(
         &self,
         hosts: Vec<PlannedHost>,
@@ -303,7 +302,7 @@ impl Maker {
             plan: Plan {
                 work: work.to_owned(),
                 switch: places.switch,
-                // A log of its own for each switch needs a process of its own, and so does a link past all switches.
+                // Logs require a process per switch. So does a link between two hosts, which bypasses the switches.
                 one_process: places.one_process() && logs.is_none() && links.iter().all(has_switch),
                 exe: places.exe.clone(),
                 weir: plan::own_program()?,
@@ -321,7 +320,7 @@ impl Maker {
     }
 }
 
-/// A link of the file.
+/// A link of the topology file.
 struct TutorialLink {
     a: (String, u16),
     b: (String, u16),
@@ -330,7 +329,7 @@ struct TutorialLink {
 }
 
 impl TutorialLink {
-    /// Returns what the embedded switch is told of its end.
+    /// Returns the options of the embedded switch for its end of the link.
     fn switch_options(&self, switch: &str) -> Vec<String> {
         let own = [&self.a, &self.b].into_iter().filter(|end| end.0 == switch);
         let rated = own.filter_map(|(_, port)| Some((port, self.rate?.as_bps())));
@@ -347,8 +346,8 @@ impl TutorialLink {
     }
 }
 
-/// Limits BMv2, which counts packets, to the number per second at which full packets fill the link. The link emulator
-/// adapts it to the lengths of the packets.
+/// Sets the rate limits of BMv2 ports. BMv2 limits packets per second; this is the number at which full frames fill the link,
+/// and the link emulator later adapts it to the sizes of the queued packets.
 fn keep_to_rates(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<(), Error> {
     for switch in &plan.switches {
         let refused = |error: ThriftError| Error::Work(format!("{}: {error}", switch.name));
@@ -364,27 +363,29 @@ fn keep_to_rates(plan: &Plan, rates: &[((String, u16), Bandwidth)]) -> Result<()
 
 fn link(parts: &[Value], file: &File) -> Result<TutorialLink, String> {
     let [a, b, more @ ..] = parts else {
-        return Err("a link is [end, end, latency, bandwidth]".to_owned());
+        return Err("expected [end, end, latency, bandwidth]".to_owned());
     };
     let delay = match more.first() {
         None | Some(Value::Null) => Time::ZERO,
-        // A number is in milliseconds.
+        // Numbers without a unit are milliseconds.
         Some(Value::Number(ms)) => Time::from_secs_f64(ms.as_f64().unwrap_or(0.0) * 1e-3),
         Some(Value::String(text)) if text == "0" => Time::ZERO,
         Some(Value::String(text)) => text.parse().map_err(|error| format!("latency: {error}"))?,
-        Some(other) => return Err(format!("latency: {other} is none")),
+        Some(other) => {
+            return Err(format!("latency: expected a number or a text with a unit, found {other}"));
+        }
     };
     let rate = match more.get(1) {
         None | Some(Value::Null) => None,
         Some(mbps) => {
             let mbps = mbps.as_f64().filter(|&mbps| mbps > 0.0);
-            Some(Bandwidth::from_bps_f64(mbps.ok_or("bandwidth: a number of Mbit/s is wanted")? * 1e6))
+            Some(Bandwidth::from_bps_f64(mbps.ok_or("bandwidth: expected a number of Mbit/s")? * 1e6))
         }
     };
     Ok(TutorialLink { a: end(a, file)?, b: end(b, file)?, delay, rate })
 }
 
-/// `h1`, or `s1-p3`.
+/// Parses an end of a link: `h1` or `s1-p3`.
 fn end(json: &Value, file: &File) -> Result<(String, u16), String> {
     let name = json.as_str().unwrap_or_default();
     if file.hosts.contains_key(name) {
@@ -401,19 +402,25 @@ fn end(json: &Value, file: &File) -> Result<(String, u16), String> {
 
 fn port(json: &Value) -> Result<u16, String> {
     let number = json.as_u64().or_else(|| json.as_str()?.trim().parse().ok());
-    number.and_then(|number| u16::try_from(number).ok()).ok_or_else(|| format!("cpu_port: {json} is no port"))
+    number
+        .and_then(|number| u16::try_from(number).ok())
+        .ok_or_else(|| format!("cpu_port: invalid port {json}"))
 }
 
-/// The tutorials name files from where `make` runs; that is the exercise's folder, mostly the file's parent.
+/// Resolves a path of the topology file. The tutorials write paths relative to the directory in which `make` runs: that of the
+/// exercise, usually the parent of the directory of the topology.
 fn find(named: &Path, topology: &Path) -> Result<PathBuf, String> {
     let folders = topology.ancestors().skip(1).take(3);
     let places = std::iter::once(PathBuf::from(".")).chain(folders.map(Path::to_owned));
     places.map(|dir| dir.join(named)).find_map(|path| path.canonicalize().ok()).ok_or_else(|| {
-        format!("there is no {} here or beside the topology; compile it first", named.display())
+        format!(
+            "{} not found in the current directory or next to the topology; compile it first",
+            named.display()
+        )
     })
 }
 
-/// s2 before s10.
+/// Sorts names naturally: s2 before s10.
 fn in_order<'n>(names: impl Iterator<Item = &'n String>) -> Vec<&'n String> {
     let mut names: Vec<&String> = names.collect();
     names.sort_by_key(|name| {
@@ -511,7 +518,7 @@ mod tests {
             reason.starts_with("--program: no switch would run ") && reason.contains(", s1 "),
             "{reason}"
         );
-        assert!(with(runtime, "nope.json").unwrap_err().starts_with("--program: there is no nope.json"));
+        assert!(with(runtime, "nope.json").unwrap_err().contains("nope.json"));
         assert_eq!(with(r#"{"s1": {}, "s2": {"runtime_json": "p-runtime.json"}}"#, "q.json"), Ok(true));
     }
 

@@ -1,11 +1,11 @@
-//! The errors of the updates of one Write, as a gRPC status carries them: a `google.rpc.Status` whose details are a
-//! [`bfrt_proto::Error`](Error) for each update, in order. A driver leaves out what follows the last error.
+//! Errors of the single updates of a Write in a gRPC status: a `google.rpc.Status` whose details contain a
+//! [`bfrt_proto::Error`](Error) per update, in order. A driver omits the updates after the last error.
 
 use crate::bfrt_proto::Error;
 pub use p4runtime::error_details::encode;
 
-/// Returns the errors in the details of a status with the number of their update, none if the details are of another
-/// kind.
+/// Returns the errors in the details of a status with the index of their update. Returns none if the details have
+/// another type.
 ///
 /// ```
 /// use bfruntime::bfrt_proto::Error;

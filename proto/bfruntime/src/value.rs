@@ -1,11 +1,11 @@
-//! Field values as BF Runtime carries them: big-endian byte strings, as wide as the field.
+//! Field values of BF Runtime: big-endian byte strings with the width of the field.
 
-/// Returns the number of bytes that a field of some bits takes.
+/// Returns the length in bytes of a field of this width.
 pub(crate) fn width(bits: u32) -> usize {
     bits.div_ceil(u8::BITS) as usize
 }
 
-/// Returns the value in the field's width; `None` if it does not fit.
+/// Pads or shortens a value to the width of its field; `None` if it does not fit.
 pub(crate) fn resize(value: &[u8], bits: u32) -> Option<Vec<u8>> {
     if p4runtime::value::bit_length(value) > bits {
         return None;
@@ -18,7 +18,7 @@ pub(crate) fn resize(value: &[u8], bits: u32) -> Option<Vec<u8>> {
     Some(wide)
 }
 
-/// Returns the largest value of a field.
+/// Returns the largest value of a field of this width.
 pub(crate) fn max_value(bits: u32) -> Vec<u8> {
     let mut all = vec![0xFF; width(bits)];
     if let Some(first) = all.first_mut() {

@@ -2,34 +2,34 @@ use super::{Object, P4InfoError};
 use crate::p4::config::v1 as p4;
 use std::collections::BTreeMap;
 
-/// A P4Info in which everything is found by name or id.
+/// A P4Info whose objects are indexed by name and id.
 #[derive(Clone, Debug)]
 pub struct Index {
     /// Match-action tables.
     pub tables: Objects<p4::Table>,
     /// Actions.
     pub actions: Objects<p4::Action>,
-    /// Action profiles and selectors.
+    /// Action profiles and action selectors.
     pub action_profiles: Objects<p4::ActionProfile>,
-    /// Indexed counters.
+    /// Indirect counters, addressed by index.
     pub counters: Objects<p4::Counter>,
-    /// Counters of a table's entries.
+    /// Direct counters, one cell per table entry.
     pub direct_counters: Objects<p4::DirectCounter>,
-    /// Indexed meters.
+    /// Indirect meters, addressed by index.
     pub meters: Objects<p4::Meter>,
-    /// Meters of a table's entries.
+    /// Direct meters, one cell per table entry.
     pub direct_meters: Objects<p4::DirectMeter>,
-    /// `packet_in` and `packet_out`.
+    /// Headers of packet-ins and packet-outs: `packet_in` and `packet_out`.
     pub controller_headers: Objects<p4::ControllerPacketMetadata>,
-    /// Value sets of parsers.
+    /// Value sets of the parser.
     pub value_sets: Objects<p4::ValueSet>,
     /// Registers.
     pub registers: Objects<p4::Register>,
     /// Digests.
     pub digests: Objects<p4::Digest>,
-    /// The program itself.
+    /// Name, version and architecture of the program.
     pub pkg_info: p4::PkgInfo,
-    /// Its types.
+    /// User-defined types of the program.
     pub type_info: p4::P4TypeInfo,
 }
 
@@ -38,7 +38,7 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// An object has no id, or two objects of one kind have the same.
+    /// An object has no id, or two objects of one kind have the same id.
     pub fn new(info: p4::P4Info) -> Result<Index, P4InfoError> {
         Ok(Index {
             tables: Objects::new(info.tables)?,
@@ -60,22 +60,22 @@ impl Index {
     ///
     /// # Errors
     ///
-    /// As [`parse`](super::parse) and [`new`](Self::new).
+    /// See [`parse`](super::parse) and [`new`](Self::new).
     pub fn from_text(text: &str) -> Result<Index, P4InfoError> {
         Index::new(super::parse(text)?)
     }
 }
 
-/// All objects of one kind.
+/// All objects of one kind, indexed by name and id.
 #[derive(Clone, Debug)]
 pub struct Objects<T> {
     objects: Vec<T>,
     by_id: BTreeMap<u32, usize>,
-    /// Full names, aliases and every suffix behind a dot.
+    /// Full names, aliases and all dotted suffixes.
     by_name: BTreeMap<String, Match>,
 }
 
-/// Quality of a match. A full name precedes an alias, an alias precedes a suffix.
+/// What a name matches. Full names take precedence over aliases, and aliases over suffixes.
 #[derive(Clone, Copy, Debug, PartialEq)]
 enum Match {
     Full(usize),
@@ -114,12 +114,12 @@ impl<T: Object> Objects<T> {
         Ok(Objects { objects, by_id, by_name })
     }
 
-    /// Returns the object with this full name, alias or unique suffix. A full name precedes an alias, an
-    /// alias a suffix.
+    /// Returns the object with this full name, alias or unique dotted suffix. Full names take precedence over
+    /// aliases, and aliases over suffixes.
     ///
     /// # Errors
     ///
-    /// No object has the name, or it is the suffix of several.
+    /// No object has this name, or several objects have it as a suffix.
     pub fn named(&self, name: &str) -> Result<&T, P4InfoError> {
         match self.by_name.get(name) {
             Some(&(Match::Full(i) | Match::Alias(i) | Match::Suffix(i))) => Ok(&self.objects[i]),

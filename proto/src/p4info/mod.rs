@@ -1,4 +1,4 @@
-//! P4Info: read it from text, find things in it by name.
+//! Parses P4Info files and finds their objects by name or id.
 //!
 //! ```
 //! use p4runtime::p4info::{Index, Object, parse};
@@ -19,18 +19,18 @@ use crate::p4::config::v1::P4Info;
 use crate::text::{self, TextError};
 use thiserror::Error;
 
-/// A reason why a P4Info cannot be used.
+/// An invalid P4Info, or an unknown name.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum P4InfoError {
     /// The text is not a P4Info.
     #[error(transparent)]
     Text(#[from] TextError),
-    /// An object says nothing of itself.
+    /// An object has no preamble, or its id is 0.
     #[error("{kind} number {position} has no preamble with an id")]
     NoPreamble {
         /// Kind of object.
         kind: &'static str,
-        /// Its position in the list, from 1.
+        /// Position in the list, from 1.
         position: usize,
     },
     /// Two objects share an id.
@@ -38,25 +38,25 @@ pub enum P4InfoError {
     DuplicateId {
         /// Kind of object.
         kind: &'static str,
-        /// The second one's name.
+        /// Name of the second object.
         name: String,
-        /// The id.
+        /// Id of both objects.
         id: u32,
     },
-    /// A name that nothing has.
+    /// No object of this kind has the name.
     #[error("the program has no {kind} \"{name}\"")]
     Unknown {
         /// Kind of object.
         kind: &'static str,
-        /// Name that was looked for.
+        /// The requested name.
         name: String,
     },
-    /// A suffix that several objects have.
+    /// Several objects have the name as a suffix.
     #[error("\"{name}\" names several {kind}s of the program, write the full name")]
     Ambiguous {
         /// Kind of object.
         kind: &'static str,
-        /// Name that was looked for.
+        /// The requested name.
         name: String,
     },
 }
@@ -65,7 +65,7 @@ pub enum P4InfoError {
 ///
 /// # Errors
 ///
-/// The text is not a P4Info in text format. The error has the place.
+/// The text is not a P4Info in text format. The error contains line and column if known.
 pub fn parse(text: &str) -> Result<P4Info, P4InfoError> {
     Ok(text::parse(text)?)
 }

@@ -1,13 +1,13 @@
 use crate::p4::config::v1 as p4;
 use crate::p4::config::v1::Preamble;
 
-/// Something with a preamble: a table, an action, an extern's instance.
+/// An object with a preamble, such as a table, an action or an extern instance.
 pub trait Object {
-    /// Name of the kind in messages.
+    /// Name of the kind in error messages.
     const KIND: &'static str;
-    /// `None` only in a message that [`super::Index`] has refused.
+    /// Returns the preamble. It is `None` only in objects that [`super::Index`] rejects.
     fn try_preamble(&self) -> Option<&Preamble>;
-    /// Id and names; empty if there is none.
+    /// Returns id and names; empty if there is no preamble.
     fn preamble(&self) -> &Preamble {
         static NONE: Preamble = Preamble {
             id: 0,
@@ -48,22 +48,22 @@ objects! {
 }
 
 impl p4::Table {
-    /// Returns the match field of this name.
+    /// Returns the match field with this name.
     pub fn match_field(&self, name: &str) -> Option<&p4::MatchField> {
         self.match_fields.iter().find(|field| field.name == name)
     }
-    /// Returns the match field of this id.
+    /// Returns the match field with this id.
     pub fn match_field_by_id(&self, id: u32) -> Option<&p4::MatchField> {
         self.match_fields.iter().find(|field| field.id == id)
     }
 }
 
 impl p4::Action {
-    /// Returns the parameter of this name.
+    /// Returns the parameter with this name.
     pub fn param(&self, name: &str) -> Option<&p4::action::Param> {
         self.params.iter().find(|param| param.name == name)
     }
-    /// Returns the parameter of this id.
+    /// Returns the parameter with this id.
     pub fn param_by_id(&self, id: u32) -> Option<&p4::action::Param> {
         self.params.iter().find(|param| param.id == id)
     }

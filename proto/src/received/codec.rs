@@ -1,4 +1,4 @@
-//! The codec of a gRPC server whose requests stay encoded.
+//! The codec of a gRPC server that does not decode requests.
 
 use super::Received;
 use prost::Message;
@@ -8,7 +8,7 @@ use tonic::Status;
 use tonic::codec::{Codec, DecodeBuf, Decoder};
 use tonic_prost::ProstEncoder;
 
-/// Hands requests on as they were received, without copying them, and encodes responses.
+/// Passes requests on as received, without copying, and encodes responses.
 #[derive(Debug)]
 pub struct ReceivedCodec<T, U>(PhantomData<fn() -> (T, U)>);
 
@@ -32,7 +32,7 @@ impl<T: Message + 'static, M: 'static> Codec for ReceivedCodec<T, Received<M>> {
     }
 }
 
-/// The half of the codec that takes requests.
+/// The decoding half of [`ReceivedCodec`].
 #[derive(Debug)]
 pub struct ReceivedDecoder<M>(PhantomData<fn() -> M>);
 

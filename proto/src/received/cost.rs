@@ -1,35 +1,35 @@
-//! Computes how much memory an encoded message takes once it is decoded, without decoding it.
+//! Estimates the memory that an encoded message needs after decoding, without decoding it.
 //!
-//! A message of a few bytes may take hundreds in memory: two bytes are an empty `Update`, which has room for every kind
-//! of entity. The estimate goes by the descriptors and is never too low: structs are taken at the sum of their
-//! fields, repeated fields at the most that a growing `Vec` or `HashMap` occupies.
+//! A message of a few bytes may need hundreds in memory: an empty `Update` is two bytes long, but its struct has room
+//! for every kind of entity. The estimate follows the descriptors and is an upper bound: structs count as the sum of
+//! their fields, repeated fields as the peak of a growing `Vec` or `HashMap`.
 
 use super::wire::{Malformed, Value, next_field};
 use prost_reflect::{DescriptorPool, FieldDescriptor, Kind, MessageDescriptor};
 use std::collections::HashMap;
 use std::sync::LazyLock;
 
-/// The most that the allocator adds to a block, in bytes.
+/// Maximum overhead of the allocator per block, in bytes.
 const ALLOC_OVERHEAD: usize = 32;
-/// A `Vec` begins with room for four elements, and holds half as many again while it grows to twice its size.
+/// Peak number of elements per element of a growing `Vec`: the initial capacity is four, and both the old and the
+/// doubled buffer exist while it grows.
 const VEC_GROWTH: usize = 4;
-/// Nesting that prost refuses to decode.
+/// Nesting depth at which prost stops decoding.
 const MAX_DEPTH: usize = 100;
 
-/// A reason why a message has no cost.
+/// The reason why no cost was computed.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum CostError {
-    /// It costs more than the limit.
     OverLimit,
-    /// It is no message.
+    /// The bytes are not an encoded message.
     Malformed(Malformed),
 }
 
-/// The type of a message, as far as memory goes.
+/// The memory layout of a message type.
 pub struct MessageLayout {
-    /// The size of the struct, bytes.
+    /// Size of the struct, in bytes.
     size: usize,
-    /// By number, in ascending order.
+    /// Fields by number, in ascending order.
     fields: Vec<(u32, Field)>,
 }
 
@@ -39,12 +39,12 @@ struct Field {
     repeated: bool,
 }
 
-/// Memory of a field's value besides its message's struct.
+/// The memory that a field needs in addition to the struct of its message.
 #[derive(Clone, Copy)]
 enum FieldKind {
     Number,
     Bytes,
-    /// A message of the shape with this index.
+    /// A message; index of its layout.
     Message(usize),
 }
 
@@ -55,7 +55,7 @@ struct Shapes {
 
 static SHAPES: LazyLock<Shapes> = LazyLock::new(|| Shapes::of(&crate::text::POOL));
 
-/// Returns the shape of a message of this crate.
+/// Returns the layout of a message of this crate.
 pub fn shape(full_name: &str) -> &'static MessageLayout {
     &SHAPES.all[SHAPES.by_name[full_name]]
 }
@@ -66,12 +66,12 @@ impl MessageLayout {
         Some(self.fields[at].1)
     }
 
-    /// Returns the memory that a message of this shape takes when it is decoded, bytes, up to a limit.
+    /// Returns an upper bound of the memory, in bytes, that a message of this type needs when decoded.
     ///
     /// # Errors
     ///
-    /// [`CostError::OverLimit`]: it takes more than `limit` bytes. [`CostError::Malformed`]: the bytes are not
-    /// a message.
+    /// [`CostError::OverLimit`]: it needs more than `limit` bytes. [`CostError::Malformed`]: the bytes are not an
+    /// encoded message.
     pub fn cost(&self, message: &[u8], limit: usize) -> Result<usize, CostError> {
         let mut cost = self.size;
         let mut open = vec![(message, self)];
@@ -80,7 +80,7 @@ impl MessageLayout {
                 open.pop();
                 continue;
             };
-            // What is not known is skipped when it is decoded.
+            // Decoding skips unknown fields.
             let Some(Field { kind, repeated }) = shape.field(field.number) else { continue };
             let copies = if repeated { VEC_GROWTH } else { 1 };
             cost += match (kind, field.value) {
@@ -88,7 +88,7 @@ impl MessageLayout {
                     VEC_GROWTH * size_of::<u64>() + ALLOC_OVERHEAD
                 }
                 (FieldKind::Number, Value::Number) => 0,
-                // Packed: each byte may be a number.
+                // Packed: each byte may be one number.
                 (FieldKind::Number, Value::Bytes(bytes)) => {
                     VEC_GROWTH * size_of::<u64>() * bytes.len() + ALLOC_OVERHEAD
                 }
@@ -140,8 +140,8 @@ impl Shapes {
     }
 }
 
-/// Returns the size of a message's struct at most, bytes: everything takes whole words. `within`: the messages around
-/// it; one that contains itself is boxed.
+/// Returns an upper bound of the size of a message's struct, in bytes: every field is rounded up to words. `within`
+/// lists the enclosing messages, because a message that contains itself is boxed.
 fn struct_size(message: &MessageDescriptor, within: &mut Vec<String>) -> usize {
     const WORD: usize = size_of::<usize>();
     if within.iter().any(|outer| outer == message.full_name()) {
@@ -157,7 +157,7 @@ fn struct_size(message: &MessageDescriptor, within: &mut Vec<String>) -> usize {
     };
     let alone: usize =
         message.fields().filter(|field| field.containing_oneof().is_none()).map(&mut field).sum();
-    // One of several takes as much as the largest, and says which one it is.
+    // A oneof is as large as its largest variant, plus the discriminant.
     let oneofs: usize =
         message.oneofs().map(|oneof| oneof.fields().map(&mut field).max().unwrap_or(0) + WORD).sum();
     within.pop();

@@ -1,4 +1,4 @@
-//! Requests as a server receives them: bytes. It decodes no more of them than it has memory for.
+//! Encoded requests of a server, which are decoded within a memory limit.
 //!
 //! ```
 //! use prost::Message;
@@ -25,35 +25,35 @@ use std::marker::PhantomData;
 use thiserror::Error;
 use wire::{Malformed, Value, next_field};
 
-/// A reason why a request is not decoded.
+/// The reason why a request is not decoded.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DecodeError {
-    /// It is not an encoded message.
+    /// The bytes are not an encoded message.
     #[error("not a {message}: {reason}")]
     Malformed {
-        /// The message's name.
+        /// Name of the message type.
         message: &'static str,
-        /// The problem.
+        /// Description of the error.
         reason: String,
     },
-    /// Its decoded form would take too much memory.
+    /// The decoded message would exceed the memory limit.
     #[error(
         "a {message} of {bytes} bytes would need more than {limit} bytes of memory; send fewer elements at once"
     )]
     TooLarge {
-        /// The message's name.
+        /// Name of the message type.
         message: &'static str,
-        /// Its encoded size.
+        /// Encoded size in bytes.
         bytes: usize,
-        /// The memory that it may take.
+        /// Memory limit in bytes.
         limit: usize,
     },
     /// A repeated field has too many elements.
     #[error("more than {max} elements of type {element} in one request; send fewer at once")]
     TooMany {
-        /// The name of an element.
+        /// Name of the element type.
         element: &'static str,
-        /// The most that are taken.
+        /// Maximum number of elements.
         max: usize,
     },
 }
@@ -61,7 +61,7 @@ pub enum DecodeError {
 impl From<DecodeError> for tonic::Status {
     fn from(refused: DecodeError) -> tonic::Status {
         match refused {
-            // As gRPC's own codecs answer it.
+            // gRPC's own codecs return INTERNAL for malformed messages.
             DecodeError::Malformed { .. } => tonic::Status::internal(refused.to_string()),
             DecodeError::TooLarge { .. } | DecodeError::TooMany { .. } => {
                 tonic::Status::resource_exhausted(refused.to_string())
@@ -70,7 +70,7 @@ impl From<DecodeError> for tonic::Status {
     }
 }
 
-/// An encoded message of type `M` that was received and not decoded yet.
+/// A received message of type `M` that is still encoded.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Received<M> {
     bytes: Bytes,
@@ -78,7 +78,7 @@ pub struct Received<M> {
 }
 
 impl<M> Received<M> {
-    /// Takes the bytes of a message, whatever they are.
+    /// Wraps the bytes of a message without checking them.
     pub fn new(bytes: Bytes) -> Received<M> {
         Received { bytes, message: PhantomData }
     }
@@ -90,24 +90,24 @@ impl<M> Received<M> {
 }
 
 impl<M: Message + Name + Default> Received<M> {
-    /// Decodes the message. It may take `allowance` bytes of memory beyond its encoded size.
+    /// Decodes the message. It may need `allowance` bytes of memory in addition to its encoded size.
     ///
     /// # Errors
     ///
-    /// [`DecodeError::TooLarge`]: it takes more memory; nothing is allocated then. [`DecodeError::Malformed`]: the bytes are
-    /// not such a message.
+    /// [`DecodeError::TooLarge`]: it needs more memory; nothing was allocated. [`DecodeError::Malformed`]: the bytes
+    /// are not such a message.
     pub fn decode(&self, allowance: usize) -> Result<M, DecodeError> {
         check::<M>(&self.bytes, cost::shape(&M::full_name()), allowance)?;
         decode(self.bytes.clone())
     }
 
-    /// Decodes the message without the elements of its repeated field `number`, which are messages and are left to
-    /// be decoded one by one. The rest may have `allowance` encoded bytes; it, and each element, may take as much memory
-    /// beyond its encoded size.
+    /// Decodes the message without the elements of its repeated message field `number`, which the caller decodes one
+    /// at a time. The rest may have at most `allowance` encoded bytes. The rest, and each element, may need
+    /// `allowance` bytes of memory in addition to its encoded size.
     ///
     /// # Errors
     ///
-    /// As for [`Self::decode`], and [`DecodeError::TooMany`] if there are more than `most` elements.
+    /// See [`Self::decode`]; [`DecodeError::TooMany`] if there are more than `max` elements.
     pub fn split<P: Message + Name + Default>(
         &self,
         number: u32,
@@ -124,6 +124,7 @@ impl<M: Message + Name + Default> Received<M> {
                     if left > max {
                         return Err(DecodeError::TooMany { element: P::NAME, max });
                     }
+                    // Elements are decoded one at a time, so that each may use the whole allowance.
                     check::<P>(part, part_shape, allowance)?;
                 }
                 _ if rest.len() + field.encoded.len() > allowance => {
@@ -139,10 +140,10 @@ impl<M: Message + Name + Default> Received<M> {
     }
 }
 
-/// The elements of a repeated field; each is decoded when its turn comes.
+/// The elements of a repeated field, decoded on iteration.
 #[derive(Clone, Debug)]
 pub struct Parts<P> {
-    /// The rest of the message; fields of other numbers are skipped.
+    /// The remaining part of the message; other fields are skipped.
     bytes: Bytes,
     number: u32,
     left: usize,
@@ -152,7 +153,7 @@ pub struct Parts<P> {
 impl<P: Message + Name + Default> Parts<P> {
     fn next_encoded(&mut self) -> Option<Bytes> {
         let mut rest = &self.bytes[..];
-        // Malformed messages have no parts: `split` has read them to the end.
+        // Parsing cannot fail, since `split` has read the whole message.
         while let Ok(Some(field)) = next_field(&mut rest) {
             if let Value::Bytes(part) = field.value
                 && field.number == self.number
@@ -166,8 +167,8 @@ impl<P: Message + Name + Default> Parts<P> {
         None
     }
 
-    /// Decodes further elements: at most `most`, and none after their decoded forms together take `memory`
-    /// bytes or more. An element is [`DecodeError::Malformed`] if its bytes are not a message of type `P`.
+    /// Decodes up to `max` further elements, and stops when the decoded elements together need `memory` bytes or
+    /// more. An element is [`DecodeError::Malformed`] if its bytes are not a message of type `P`.
     pub fn decode_some(&mut self, max: usize, memory: usize) -> Vec<Result<P, DecodeError>> {
         let shape = cost::shape(&P::full_name());
         let (mut decoded, mut used) = (Vec::with_capacity(max.min(self.left)), 0);
@@ -192,7 +193,7 @@ impl<P: Message + Name + Default> Iterator for Parts<P> {
 
 impl<P: Message + Name + Default> ExactSizeIterator for Parts<P> {}
 
-/// A `ReadResponse` whose entities are encoded already: they take a tenth of the memory.
+/// A `ReadResponse` with encoded entities, which need about a tenth of the memory of decoded ones.
 #[derive(Clone, PartialEq, Message)]
 pub struct EncodedReadResponse {
     /// Encoded messages of type `Entity`.

@@ -1,4 +1,4 @@
-//! The fields of an encoded message, read in place.
+//! Reads the fields of an encoded message without copying.
 
 use prost::encoding::{WireType, decode_key, decode_varint};
 
@@ -6,31 +6,28 @@ use prost::encoding::{WireType, decode_key, decode_varint};
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Malformed(pub String);
 
-/// The value of a field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Value<'a> {
-    /// A number of any type.
+    /// A number of any type; the value is skipped.
     Number,
-    /// Text, bytes, a message, or packed numbers.
+    /// A string, bytes, a message, or packed numbers.
     Bytes(&'a [u8]),
 }
 
-/// One field as it stands in its message.
+/// A field in its encoded form.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Field<'a> {
-    /// Its number.
     pub number: u32,
-    /// Its value.
     pub value: Value<'a>,
-    /// All of it, with its key and its length.
+    /// The whole field, including key and length.
     pub encoded: &'a [u8],
 }
 
-/// Reads the next field of a message and removes it from the front; `None` at the end.
+/// Reads the next field and advances `message`; `None` at the end.
 ///
 /// # Errors
 ///
-/// The bytes at the front are not a field, or the field ends after the message.
+/// The bytes are not a field, or the field exceeds the message.
 pub fn next_field<'a>(message: &mut &'a [u8]) -> Result<Option<Field<'a>>, Malformed> {
     let from = *message;
     if from.is_empty() {

@@ -1,6 +1,6 @@
-//! The servers of a switch's data plane: [`p4runtime`] for controllers, [`thrift`] for the tools of BMv2.
+//! The control-plane servers of a switch: [`p4runtime`] for controllers, [`thrift`] for the tools of BMv2.
 //!
-//! Both are thin: each request becomes a command of a [`DataplaneHandle`](weir_switch::driver::DataplaneHandle).
+//! Both convert each request to a command of a [`DataplaneHandle`](weir_switch::driver::DataplaneHandle).
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 

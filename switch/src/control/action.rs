@@ -1,4 +1,4 @@
-//! Actions: P4Runtime's by ids, the pipeline's by name and in order.
+//! Converts actions between P4Runtime (by ids) and the pipeline (by name, arguments in order).
 
 use super::ControlError;
 use super::value::to_width;
@@ -11,18 +11,18 @@ use p4runtime::p4::v1::action::Param;
 use p4runtime::p4info::{Index, Object};
 use p4runtime::value::canonical;
 
-/// The use of an action: in an entry, or as a table's default action.
+/// Where an action is used: in an entry, or as a table's default action.
 #[derive(Clone, Copy, PartialEq, Eq)]
 pub enum ActionScope {
     Entry,
     Default,
 }
 
-/// Translates an action to the pipeline's form.
+/// Converts an action to the pipeline's form.
 ///
 /// # Errors
 ///
-/// The action is not one of `allowed`, may not be used there, or its parameters are not those of the P4Info.
+/// The action is not one of `allowed`, is not allowed in this scope, or has other parameters in the P4Info.
 pub fn to_call(
     index: &Index,
     allowed: &[ActionRef],
@@ -70,11 +70,11 @@ pub fn to_call(
     Ok(ActionCall::Action { name: name.clone(), args: args? })
 }
 
-/// Translates an action of the pipeline to P4Runtime's form.
+/// Converts an action of the pipeline to P4Runtime's form.
 ///
 /// # Errors
 ///
-/// The P4Info has no such action: it is not of the program's JSON.
+/// The P4Info has no such action, so it does not belong to the program.
 pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, ControlError> {
     let info = index.actions.named(name).map_err(|e| {
         ControlError::new(Code::Internal, format!("the program's P4Info is not of its JSON: {e}"))
@@ -84,7 +84,7 @@ pub fn from_call(index: &Index, name: &str, args: &[Vec<u8>]) -> Result<Action, 
     Ok(Action { action_id: info.preamble().id, params: params.collect() })
 }
 
-/// Returns the actions that members of a profile may have: those of its tables.
+/// Returns the actions that members of a profile may have: the actions of its tables.
 pub fn of_profile(index: &Index, profile: &ActionProfile) -> Vec<ActionRef> {
     let tables = profile.table_ids.iter().filter_map(|&id| index.tables.id(id));
     tables.flat_map(|table| table.action_refs.iter().cloned()).collect()

@@ -1,4 +1,4 @@
-//! A write of many updates, with the three kinds of atomicity that P4Runtime defines (section 12.2).
+//! A write of several updates, with the three kinds of atomicity of P4Runtime (section 12.2).
 
 use super::{Control, ControlError};
 use crate::Switch;
@@ -7,25 +7,24 @@ pub use p4runtime::p4::v1::write_request::Atomicity;
 use p4runtime::p4::v1::{Update, WriteRequest};
 use prost::Message;
 
-/// A batch that is being applied. It is applied in steps, so that packets can move between them; a batch that
-/// must be atomic for packets has to be applied in one.
+/// A write in progress. It may be applied in steps, so that packets can be processed in between. If the batch
+/// must be atomic for packets, apply it in one step.
 #[derive(Debug)]
 pub struct Batch {
-    /// The number of updates.
     len: usize,
     atomicity: Atomicity,
     results: Vec<Result<(), ControlError>>,
-    /// The updates that undo those applied so far; kept if the batch may be rolled back.
+    /// The inverses of the updates applied so far; empty if the batch is never rolled back.
     undo: UndoLog,
     failed: bool,
 }
 
-/// A stack of updates that take something back, encoded: decoded they take ten times the memory.
+/// A stack of inverse updates. They are stored encoded, because decoded ones take ten times the memory.
 #[derive(Debug, Default)]
 struct UndoLog {
-    /// One `WriteRequest` after the other.
+    /// Concatenated `WriteRequest`s.
     bytes: Vec<u8>,
-    /// Position of each of them.
+    /// Offset of each request in `bytes`.
     starts: Vec<usize>,
 }
 
@@ -35,7 +34,7 @@ impl UndoLog {
         self.bytes.extend(WriteRequest { updates, ..WriteRequest::default() }.encode_to_vec());
     }
 
-    /// Removes the updates that were pushed last.
+    /// Removes and returns the updates that were pushed last.
     fn pop(&mut self) -> Option<Vec<Update>> {
         let encoded = self.bytes.split_off(self.starts.pop()?);
         Some(WriteRequest::decode(encoded.as_slice()).unwrap_or_default().updates)
@@ -43,13 +42,13 @@ impl UndoLog {
 }
 
 impl Batch {
-    /// Creates a batch of `len` updates; none is applied yet.
+    /// Creates a batch of `len` updates, none of which is applied yet.
     pub fn new(len: usize, atomicity: Atomicity) -> Batch {
         Batch { len, atomicity, results: Vec::new(), undo: UndoLog::default(), failed: false }
     }
 
-    /// Applies the next updates; an error in `updates` stands for one that cannot be read. Returns `true` at
-    /// the end of the batch.
+    /// Applies the next updates. An error in `updates` stands for an update that could not be decoded.
+    /// Returns `true` at the end of the batch.
     pub fn step(
         &mut self,
         control: &mut Control,
@@ -85,34 +84,33 @@ impl Batch {
         Ok(())
     }
 
-    /// Takes everything back, the last first. All updates but the one that failed are then reported as aborted.
+    /// Undoes all applied updates, the last one first. All updates except the one that failed are then
+    /// reported as aborted.
     fn roll_back(&mut self, control: &mut Control, switch: &mut Switch) {
         let mut broken = None;
         while let Some(updates) = self.undo.pop() {
             for update in updates {
+                // An inverse may fail if the state changed in the meantime, for example through Thrift. The
+                // applied updates are then INTERNAL instead of ABORTED, since the switch is in neither state.
                 if let Err(error) = control.apply(switch, &update) {
                     broken.get_or_insert(error);
                 }
             }
         }
         let aborted = || match &broken {
-            None => {
-                ControlError::new(Code::Aborted, "taken back, because another update of the batch failed")
-            }
-            Some(error) => {
-                ControlError::new(Code::Internal, format!("could not be taken back: {}", error.message))
-            }
+            None => ControlError::new(Code::Aborted, "rolled back: another update of the batch failed"),
+            Some(error) => ControlError::new(Code::Internal, format!("rollback failed: {}", error.message)),
         };
         for result in self.results.iter_mut().filter(|result| result.is_ok()) {
             *result = Err(aborted());
         }
         let rest =
-            || Err(ControlError::new(Code::Aborted, "not tried, because another update of the batch failed"));
+            || Err(ControlError::new(Code::Aborted, "not attempted: another update of the batch failed"));
         self.results.resize_with(self.len, rest);
     }
 
-    /// Returns the result of each update so far, in their order. An error is the reason for which the update was
-    /// refused, or ABORTED if the batch was rolled back.
+    /// Returns the results of the updates so far, in order. After a rollback, updates that did not fail
+    /// themselves are ABORTED.
     pub fn results(&self) -> &[Result<(), ControlError>] {
         &self.results
     }

@@ -1,4 +1,4 @@
-//! The digests that a controller wants, and their lists' limits. They are kept here; the sender of the lists reads them.
+//! The enabled digests and their configurations. The server that sends digest lists reads them here.
 
 use super::externs::{object_by_id, objects_by_id};
 use super::{Control, ControlError};
@@ -9,7 +9,7 @@ use p4runtime::p4info::Object;
 use std::collections::BTreeMap;
 
 impl Control {
-    /// Returns the settings of the digests that are to be sent, by id.
+    /// Returns the configurations of the enabled digests, by id.
     pub fn digest_settings(&self) -> &BTreeMap<u32, Config> {
         &self.digests
     }

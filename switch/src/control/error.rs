@@ -3,14 +3,12 @@ use crate::pipeline::TableError;
 use p4runtime::google::rpc::Code;
 use thiserror::Error;
 
-/// A reason why an update or a read was refused, with the canonical code that P4Runtime gives it. Nothing was
-/// changed.
+/// The error of an update or a read, with the canonical code of P4Runtime. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("{}: {message}", code.as_str_name())]
 pub struct ControlError {
-    /// `google.rpc.Code`.
     pub code: Code,
-    /// The problem and its place.
+    /// The problem and its location.
     pub message: String,
 }
 
@@ -19,7 +17,7 @@ impl ControlError {
     pub fn new(code: Code, message: impl Into<String>) -> ControlError {
         ControlError { code, message: message.into() }
     }
-    /// Returns an INVALID_ARGUMENT.
+    /// Creates an INVALID_ARGUMENT error.
     pub fn invalid(message: impl Into<String>) -> ControlError {
         ControlError::new(Code::InvalidArgument, message)
     }
@@ -38,7 +36,7 @@ impl ControlError {
     pub(super) fn unimplemented(message: impl Into<String>) -> ControlError {
         ControlError::new(Code::Unimplemented, message)
     }
-    /// Returns the same with a place in front.
+    /// Prefixes the message with a location.
     pub(super) fn at(self, place: impl std::fmt::Display) -> ControlError {
         ControlError { message: format!("{place}: {}", self.message), ..self }
     }

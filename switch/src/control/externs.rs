@@ -1,4 +1,4 @@
-//! Arrays of cells (counters, meters, registers) and the same of table entries.
+//! Writes and reads counters, meters and registers: cells of arrays, and direct resources of table entries.
 
 use super::table::checked_key;
 use super::value::to_width;
@@ -26,11 +26,11 @@ fn require_modify(kind: Type, what: &str) -> Result<(), ControlError> {
     }
 }
 
-/// Returns the objects that an id asks for: one, or all if the id is 0.
+/// Returns the object with this id, or all objects for 0.
 ///
 /// # Errors
 ///
-/// There is no object with the id.
+/// Unknown id.
 pub fn objects_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<Vec<&T>, ControlError> {
     match id {
         0 => Ok(objects.iter().collect()),
@@ -42,19 +42,19 @@ pub fn object_by_id<T: Object>(objects: &p4info::Objects<T>, id: u32) -> Result<
     objects.id(id).ok_or_else(|| ControlError::invalid(format!("there is no {} {id:#010x}", T::KIND)))
 }
 
-/// Returns the cells that an index means: one, or all of them.
+/// Returns the selected cells: one, or all if there is no index.
 fn cells(index: Option<&Index>, name: &str, size: usize) -> Result<std::ops::Range<usize>, ControlError> {
     let Some(&Index { index }) = index else { return Ok(0..size) };
     let cell = usize::try_from(index)
         .map_err(|_| ControlError::invalid(format!("{name}: index {index} is negative")))?;
     if cell >= size {
-        let message = format!("{name}: index {index} is outside its {size} cells");
+        let message = format!("{name}: index {index} is out of range (size {size})");
         return Err(ControlError::new(Code::OutOfRange, message));
     }
     Ok(cell..cell + 1)
 }
 
-/// Returns those of some cells that belong to a part of a read.
+/// Returns the cells of a range that are in the page.
 fn part_of(cells: std::ops::Range<usize>, part: &mut ReadPage) -> std::ops::Range<usize> {
     let inside = part.take_rows(cells.len());
     cells.start + inside.start..cells.start + inside.end
@@ -64,16 +64,17 @@ fn index(cell: usize) -> Option<Index> {
     Some(Index { index: cell as i64 })
 }
 
-// ---- Counters ----------------------------------------------------------------------------------
+// Counters
 
 pub fn counter_value(data: &CounterData) -> Result<CounterValue, ControlError> {
-    let count =
-        |n: i64| u64::try_from(n).map_err(|_| ControlError::invalid(format!("a counter cannot be {n}")));
+    let count = |n: i64| {
+        u64::try_from(n).map_err(|_| ControlError::invalid(format!("counter value {n} is negative")))
+    };
     Ok(CounterValue { packets: count(data.packet_count)?, bytes: count(data.byte_count)? })
 }
 
 pub fn counter_data(value: CounterValue) -> CounterData {
-    // Counters have 64 bits, the message has a sign.
+    // Counters are unsigned 64-bit numbers, P4Runtime's fields are signed.
     let count = |n: u64| i64::try_from(n).unwrap_or(i64::MAX);
     CounterData { packet_count: count(value.packets), byte_count: count(value.bytes) }
 }
@@ -157,7 +158,8 @@ impl Control {
         }
     }
 
-    /// Returns the entries that a request for direct resources means. One that names an entry must find it.
+    /// Returns the entries selected by a request for direct resources. It is an error if the request names an
+    /// entry that does not exist.
     fn entries_at(
         &self,
         switch: &Switch,
@@ -181,17 +183,18 @@ fn table_entry(entry: Option<&TableEntry>) -> Result<&TableEntry, ControlError> 
     }
 }
 
-/// Returns the key of an entry, without action and settings.
+/// Returns the match and priority of an entry, without action and attributes.
 fn key_of(entry: TableEntry) -> TableEntry {
     let TableEntry { table_id, r#match, priority, .. } = entry;
     TableEntry { table_id, r#match, priority, ..TableEntry::default() }
 }
 
-// ---- Meters ------------------------------------------------------------------------------------
+// Meters
 
 pub fn meter_rates(spec: Option<&MeterSpec>, config: &MeterConfig) -> Result<MeterRates, ControlError> {
-    let unsigned =
-        |n: i64| u64::try_from(n).map_err(|_| ControlError::invalid(format!("a meter cannot have {n}")));
+    let unsigned = |n: i64| {
+        u64::try_from(n).map_err(|_| ControlError::invalid(format!("meter rate or burst {n} is negative")))
+    };
     let kind = spec.map_or(MeterType::TwoRateThreeColor, MeterSpec::r#type);
     if kind == MeterType::SingleRateThreeColor {
         return Err(ControlError::unimplemented("single-rate three-colour meters are not supported"));
@@ -321,9 +324,9 @@ impl Control {
     }
 }
 
-// ---- Registers ---------------------------------------------------------------------------------
+// Registers
 
-/// Returns the width of a register's cells. Other types than bit<W> and int<W> do not exist in BMv2.
+/// Returns the width of a register's cells. BMv2 supports only bit<W> and int<W>.
 ///
 /// # Errors
 ///

@@ -1,4 +1,4 @@
-//! Entries that no packet matched for as long as their controller said.
+//! Reports entries whose idle timeout has expired.
 
 use super::{Control, ControlError};
 use crate::Switch;
@@ -11,12 +11,12 @@ impl Control {
         self.timeout_entries > 0
     }
 
-    /// Returns the entries that have timed out by `now`, with key, metadata and timeout, as P4Runtime's
-    /// notification has them. The timeout of each starts again.
+    /// Returns the entries that have timed out by `now`, with key, metadata and timeout, as in P4Runtime's
+    /// notification. Their timeouts start again.
     ///
     /// # Errors
     ///
-    /// INTERNAL: the P4Info is not of the program that runs.
+    /// INTERNAL: the P4Info does not belong to the running program.
     pub fn take_timed_out(&self, switch: &mut Switch, now: Time) -> Result<Vec<TableEntry>, ControlError> {
         let ticks = switch.clock().ticks(now);
         let expired = switch.pipeline_mut().take_timed_out(ticks);

@@ -1,4 +1,4 @@
-//! Match keys: P4Runtime's field matches and the pipeline's.
+//! Converts match keys between P4Runtime and the pipeline.
 
 use super::ControlError;
 use super::value::{is_masked, ones, prefix_mask, to_width};
@@ -10,7 +10,7 @@ use p4runtime::p4::v1::field_match::{Exact, FieldMatchType, Lpm, Optional, Range
 use p4runtime::p4info::Object;
 use p4runtime::value::canonical;
 
-/// Returns the match type of a field; `None` for one that only some other architecture has.
+/// Returns the match kind of a field; `None` for one that v1model does not have.
 fn kind(field: &MatchField) -> Option<MatchType> {
     match field.r#match {
         Some(Match::MatchType(kind)) => MatchType::try_from(kind).ok(),
@@ -24,12 +24,12 @@ pub fn has_priorities(table: &Table) -> bool {
     table.match_fields.iter().any(|field| kind(field).is_some_and(|kind| ordered.contains(&kind)))
 }
 
-/// Translates a key to the pipeline's form: one match for each field, in the table's order.
+/// Converts a key to the pipeline's form: one match per field, in the table's order.
 ///
 /// # Errors
 ///
-/// A field is unknown, given twice, of another match kind, or too wide; an exact field is missing; or a value
-/// has bits outside its mask.
+/// A field is unknown, is given twice, has another match kind, or is too wide; an exact field is missing; or a
+/// value has bits outside its mask.
 pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     for (i, given) in matches.iter().enumerate() {
@@ -48,7 +48,7 @@ pub fn to_key(table: &Table, matches: &[FieldMatch]) -> Result<Vec<KeyMatch>, Co
         match given {
             Some(given) => to_match(field, given),
             None if kind(field) == Some(MatchType::Exact) => {
-                Err(ControlError::invalid("an exact field cannot be left out"))
+                Err(ControlError::invalid("an exact match field is missing"))
             }
             None => Ok(KeyMatch::Any),
         }
@@ -70,33 +70,33 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
             let prefix_len = u16::try_from(m.prefix_len).ok().filter(|_| (1..=bits).contains(&m.prefix_len));
             let prefix_len = prefix_len.ok_or_else(|| {
                 ControlError::invalid(format!(
-                    "prefix length {} is not between 1 and {bits}; leave the field out to match anything",
+                    "prefix length {} is not between 1 and {bits}; omit the field for don't care",
                     m.prefix_len
                 ))
             })?;
             if !is_masked(&value, &prefix_mask(bits, m.prefix_len)) {
-                return Err(ControlError::invalid("the value has bits behind its prefix"));
+                return Err(ControlError::invalid("the value has bits set beyond its prefix"));
             }
             Ok(KeyMatch::Lpm { value, prefix_len })
         }
         (Some(MatchType::Ternary), FieldMatchType::Ternary(m)) => {
             let (value, mask) = (to_width(&m.value, bits)?, to_width(&m.mask, bits)?);
             if mask.iter().all(|&byte| byte == 0) {
-                return Err(ControlError::invalid("the mask is zero; leave the field out to match anything"));
+                return Err(ControlError::invalid("the mask is zero; omit the field for don't care"));
             }
             if !is_masked(&value, &mask) {
-                return Err(ControlError::invalid("the value has bits outside its mask"));
+                return Err(ControlError::invalid("the value has bits set outside its mask"));
             }
             Ok(KeyMatch::Ternary { value, mask })
         }
         (Some(MatchType::Range), FieldMatchType::Range(m)) => {
             let (low, high) = (to_width(&m.low, bits)?, to_width(&m.high, bits)?);
             if low > high {
-                return Err(ControlError::invalid("the range ends before it begins"));
+                return Err(ControlError::invalid("low is greater than high"));
             }
             if low.iter().all(|&byte| byte == 0) && high == ones(bits) {
                 return Err(ControlError::invalid(
-                    "the range is everything; leave the field out to match anything",
+                    "the range covers every value; omit the field for don't care",
                 ));
             }
             Ok(KeyMatch::Range { low, high })
@@ -108,8 +108,8 @@ fn to_match(field: &MatchField, given: &FieldMatch) -> Result<KeyMatch, ControlE
     }
 }
 
-/// Translates a key of the pipeline to P4Runtime's form: canonical values, and nothing for a field that
-/// matches anything.
+/// Converts a key of the pipeline to P4Runtime's form: values are canonical, and a field that matches any
+/// value is omitted.
 pub fn from_key(table: &Table, key: &[KeyMatch]) -> Vec<FieldMatch> {
     table
         .match_fields
@@ -134,7 +134,7 @@ fn from_match(field: &MatchField, part: &KeyMatch) -> Option<FieldMatchType> {
         }
         (MatchType::Lpm, KeyMatch::Lpm { value, prefix_len }) => lpm(value, i32::from(*prefix_len))?,
         (MatchType::Lpm, KeyMatch::Exact(value)) => lpm(value, bits)?,
-        // BMv2 compiles an LPM field beside a ternary one to a ternary table.
+        // BMv2's compiler makes a table with LPM and ternary fields ternary.
         (MatchType::Lpm, KeyMatch::Ternary { value, mask }) => {
             lpm(value, mask.iter().map(|byte| byte.count_ones() as i32).sum())?
         }
@@ -166,7 +166,7 @@ fn from_match(field: &MatchField, part: &KeyMatch) -> Option<FieldMatchType> {
     })
 }
 
-/// Takes leading zeros off the values of a match.
+/// Removes leading zero bytes from the values of a match.
 pub fn canonicalise(field: &mut FieldMatch) {
     let values = match &mut field.field_match_type {
         Some(FieldMatchType::Exact(m)) => vec![&mut m.value],

@@ -1,12 +1,12 @@
-//! P4Runtime's entities on a switch, in process: the simulation applies updates here directly, a gRPC server for its
-//! clients.
+//! Writes and reads P4Runtime's entities on a switch, in process. The simulation applies updates here
+//! directly, a gRPC server for its clients.
 //!
-//! [`Control`] keeps what a switch does not know: the ids that a controller gave to members and groups, its
-//! metadata, its one-shot action sets as it wrote them. Everything else is read from the switch. An update is
-//! checked whole before anything changes, and refused with the canonical code of the P4Runtime specification
-//! (v1.5); where that contradicts itself (values that are too wide) the code is BMv2's.
+//! [`Control`] keeps the state that a switch does not have: a controller's ids of members and groups, its
+//! metadata, and its one-shot action sets as written. Everything else is read from the switch. An update is
+//! checked completely before anything changes. Errors have the canonical codes of the P4Runtime specification
+//! (v1.5); where the specification contradicts itself (values that are too wide), the code is BMv2's.
 //!
-//! Not here: sessions, roles, pipeline configs and the sending of digests, which are the server's.
+//! Sessions, roles, pipeline configs and the sending of digests are the server's.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -45,29 +45,29 @@ use thiserror::Error;
 #[derive(Clone, Debug)]
 pub struct Control {
     index: Arc<Index>,
-    /// P4Runtime's table id -> the pipeline's.
+    /// From P4Runtime table ids to the pipeline's.
     tables: BTreeMap<u32, TableId>,
-    /// The parts of entries that the pipeline does not keep; most have none.
+    /// The attributes of entries that the pipeline does not keep; most entries have none.
     entry_extras: BTreeMap<table::EntryRef, EntryExtras>,
     /// Number of entries with an idle timeout.
     timeout_entries: usize,
     profiles: BTreeMap<u32, ProfileEntities>,
-    /// Multicast groups as they were written, for their metadata.
+    /// Multicast groups as written, for their metadata.
     multicast: BTreeMap<u16, MulticastGroupEntry>,
-    /// Clone sessions whose ports were written in the form of older clients.
+    /// Clone sessions whose replicas were written with the deprecated `egress_port`.
     legacy_clone_sessions: BTreeSet<u16>,
-    /// The members of value sets, as they were written.
+    /// The members of value sets as written, in canonical form.
     value_sets: BTreeMap<u32, Vec<ValueSetMember>>,
-    /// Settings of the digests that are sent, by id.
+    /// Configurations of the enabled digests, by id.
     digests: BTreeMap<u32, digest_entry::Config>,
 }
 
 impl Control {
-    /// Creates the view of a switch that runs the program of this P4Info.
+    /// Creates the view of a switch that runs the program with this P4Info.
     ///
     /// # Errors
     ///
-    /// The P4Info is not of the switch's program, or has a field wider than p4c supports.
+    /// The P4Info does not belong to the switch's program, or has a field wider than p4c supports.
     pub fn new(index: Arc<Index>, switch: &Switch) -> Result<Control, ControlError> {
         let other = |e| ControlError::invalid(format!("the P4Info is not of the switch's program: {e}"));
         let mut tables = BTreeMap::new();
@@ -92,7 +92,6 @@ impl Control {
         })
     }
 
-    /// Returns the program's P4Info.
     pub fn p4info(&self) -> &Arc<Index> {
         &self.index
     }
@@ -101,7 +100,7 @@ impl Control {
     ///
     /// # Errors
     ///
-    /// The update is refused with the canonical code of the specification, and nothing has changed.
+    /// The update is invalid; the error has the canonical code, and nothing has changed.
     pub fn apply(&mut self, switch: &mut Switch, update: &Update) -> Result<(), ControlError> {
         let kind = update.r#type();
         if kind == update::Type::Unspecified {
@@ -126,11 +125,11 @@ impl Control {
         }
     }
 
-    /// Applies updates in order, up to the first that is refused.
+    /// Applies updates in order, up to the first error.
     ///
     /// # Errors
     ///
-    /// The number of the update that was refused, and why. The updates before it are applied.
+    /// The position of the failed update, and its error. The updates before it are applied.
     pub fn apply_all(&mut self, switch: &mut Switch, updates: &[Update]) -> Result<(), BatchError> {
         let mut numbered = (1..).zip(updates);
         numbered.try_for_each(|(number, update)| {
@@ -138,21 +137,21 @@ impl Control {
         })
     }
 
-    /// Returns the entities that match a request; fields left unset match anything (P4Runtime section 11).
+    /// Returns the entities that match a request; unset fields are wildcards (P4Runtime section 11).
     ///
     /// # Errors
     ///
-    /// The request names an object that the program does not have, or asks for something that cannot be read.
+    /// The request names an unknown object, or a kind of entity that cannot be read.
     pub fn read(&self, switch: &Switch, request: &Entity) -> Result<Vec<Entity>, ControlError> {
         self.read_part(switch, request, &mut ReadPage::all())
     }
 
-    /// Returns a part of what [`Self::read`] returns. Only tables and arrays are long enough to be divided;
-    /// other entities come with the first part.
+    /// Returns a page of what [`Self::read`] returns. Only tables and arrays are divided into pages; other
+    /// entities are in the first page.
     ///
     /// # Errors
     ///
-    /// As [`Self::read`].
+    /// See [`Self::read`].
     pub fn read_part(
         &self,
         switch: &Switch,
@@ -190,9 +189,10 @@ impl Control {
     }
 }
 
-/// No field of a P4Info may be wider than any program's: values are made as long as it says.
+/// Checks that no field of the P4Info is wider than p4c supports. Values are allocated at the width that the
+/// P4Info states, and a client provides it.
 fn check_widths(index: &Index) -> Result<(), ControlError> {
-    /// Bits; what p4c takes (ir/configuration.h, maximumWidthSupported).
+    /// The limit of p4c in bits (ir/configuration.h, maximumWidthSupported).
     const MAX_WIDTH: i32 = 2048;
     let fields = index.tables.iter().flat_map(|table| &table.match_fields);
     let fields = fields.map(|field| (&field.name, field.bitwidth));
@@ -215,12 +215,11 @@ fn wrap<T>(found: Vec<T>, kind: fn(T) -> Kind) -> Result<Vec<Entity>, ControlErr
     Ok(found.into_iter().map(|it| Entity { entity: Some(kind(it)) }).collect())
 }
 
-/// The update of several that was refused. Those before it are applied.
+/// The error of one update of several. The updates before it are applied.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 #[error("update {number}: {error}")]
 pub struct BatchError {
-    /// Its number, from 1.
+    /// Position of the update, from 1.
     pub number: usize,
-    /// The reason.
     pub error: ControlError,
 }

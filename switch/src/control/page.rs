@@ -1,28 +1,29 @@
-//! A part of a long read: tables and arrays can be long, and a reader may have to do other things in between.
+//! Paging of long reads, so that the reader can do other work between pages.
 
 use std::ops::Range;
 
-/// Some of the rows that a read goes through, one table or array after the other.
+/// A page of a long read: a range of rows, counted over all tables or arrays that the read covers.
 #[derive(Clone, Debug)]
 pub struct ReadPage {
     from: usize,
     end: usize,
-    /// Rows that were gone through so far.
+    /// Rows that the read has covered so far.
     passed: usize,
 }
 
 impl ReadPage {
-    /// Returns a part of at most `most` rows, from row `from` on.
+    /// Creates a page of at most `max` rows, starting at row `from`.
     pub fn new(from: usize, max: usize) -> ReadPage {
         ReadPage { from, end: from.saturating_add(max), passed: 0 }
     }
 
-    /// Returns the part that is the whole.
+    /// Returns the page that covers the complete read.
     pub fn all() -> ReadPage {
         ReadPage::new(0, usize::MAX)
     }
 
-    /// Returns those of the next `rows` rows that belong to the part.
+    /// Consumes the next `rows` rows of the read. Returns those that are in the page, counted from the first
+    /// of them.
     pub(super) fn take_rows(&mut self, rows: usize) -> Range<usize> {
         let inside = |row: usize| row.saturating_sub(self.passed).min(rows);
         let part = inside(self.from)..inside(self.end);
@@ -30,7 +31,7 @@ impl ReadPage {
         part
     }
 
-    /// Returns the first row of the next part; `None` if this is the last.
+    /// Returns the first row of the next page; `None` if this is the last one. Valid after the read.
     pub fn next_row(&self) -> Option<usize> {
         (self.end < self.passed).then_some(self.end)
     }

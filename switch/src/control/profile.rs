@@ -1,7 +1,7 @@
 //! Action profiles and selectors: members, groups and one-shot sets.
 //!
-//! A controller names members and groups by ids of its own; the pipeline gives handles. A one-shot set is a group
-//! with members of its own that nothing else can name.
+//! A controller names members and groups by its own ids, the pipeline by handles. A one-shot set becomes a
+//! group with members that no id names.
 
 use super::action::{ActionScope, from_call, of_profile, to_call};
 use super::{Control, ControlError};
@@ -19,10 +19,10 @@ use p4runtime::p4info::{Index, Object};
 use std::collections::{BTreeMap, BTreeSet};
 use std::sync::Arc;
 
-/// The most places that all weights of a group may take: the pipeline keeps a member once per weight.
+/// The largest sum of weights of a group: the pipeline stores a member once per unit of weight.
 const MAX_GROUP_WEIGHT: usize = 1 << 16;
 
-/// The members and groups that a controller wrote into one action profile.
+/// The members and groups of one action profile, by the controller's ids.
 #[derive(Clone, Debug, Default)]
 pub struct ProfileEntities {
     members: BTreeMap<u32, MemberHandle>,
@@ -34,14 +34,13 @@ pub struct ProfileEntities {
 #[derive(Clone, Debug)]
 struct Group {
     handle: GroupHandle,
-    /// As it was written.
     entry: ActionProfileGroup,
 }
 
-/// A one-shot set and what was made for it.
+/// A one-shot set, and the group and members created for it.
 #[derive(Clone, Debug, PartialEq)]
 pub struct OneShot {
-    /// As it was written.
+    /// The set as written.
     pub set: ActionProfileActionSet,
     pub group: GroupHandle,
     members: Vec<MemberHandle>,
@@ -54,13 +53,13 @@ impl Control {
         Ok((self.profiles.get(&id).ok_or_else(missing)?, info))
     }
 
-    /// Returns the call of the member with this id.
+    /// Returns the pipeline's form of a reference to the member with this id.
     pub(super) fn member(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let handle = self.profile(profile)?.0.members.get(&id);
         handle.map(|&handle| ActionCall::Member(handle)).ok_or_else(|| no_member(id))
     }
 
-    /// Returns the call of the group with this id.
+    /// Returns the pipeline's form of a reference to the group with this id.
     pub(super) fn group(&self, profile: u32, id: u32) -> Result<ActionCall, ControlError> {
         let group = self.profile(profile)?.0.groups.get(&id);
         group.map(|group| ActionCall::Group(group.handle)).ok_or_else(|| no_group(id))
@@ -71,7 +70,7 @@ impl Control {
         let (profile, _) = self.profile(profile)?;
         let found = profile.members.iter().find(|(_, known)| **known == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
-            ControlError::new(Code::Internal, format!("member {handle} was not made by P4Runtime"))
+            ControlError::new(Code::Internal, format!("member {handle} was not created by P4Runtime"))
         })
     }
 
@@ -80,7 +79,7 @@ impl Control {
         let (profile, _) = self.profile(profile)?;
         let found = profile.groups.iter().find(|(_, known)| known.handle == handle).map(|(&id, _)| id);
         found.ok_or_else(|| {
-            ControlError::new(Code::Internal, format!("group {handle} was not made by P4Runtime"))
+            ControlError::new(Code::Internal, format!("group {handle} was not created by P4Runtime"))
         })
     }
 
@@ -93,7 +92,7 @@ impl Control {
         let (profile, info) = self.profile(member.action_profile_id)?;
         let (name, id) = (info.preamble().name.clone(), member.member_id);
         if id == 0 {
-            return Err(ControlError::invalid("member 0 means any member; number them from 1"));
+            return Err(ControlError::invalid("member_id 0 is the wildcard of reads; use 1 or higher"));
         }
         let known = profile.members.get(&id).copied();
         let action = || {
@@ -139,10 +138,12 @@ impl Control {
         let (profile, info) = self.profile(group.action_profile_id)?;
         let (name, id) = (info.preamble().name.clone(), group.group_id);
         if !info.with_selector {
-            return Err(ControlError::invalid(format!("{name} is no selector, it has no groups")));
+            return Err(ControlError::invalid(format!(
+                "{name} is not an action selector, so it has no groups"
+            )));
         }
         if id == 0 {
-            return Err(ControlError::invalid("group 0 means any group; number them from 1"));
+            return Err(ControlError::invalid("group_id 0 is the wildcard of reads; use 1 or higher"));
         }
         let pipeline = switch.pipeline_mut();
         let known = profile.groups.get(&id);
@@ -173,7 +174,8 @@ impl Control {
         Ok(())
     }
 
-    /// Refuses members and groups by id where one-shot sets are in use.
+    /// Fails if the profile is programmed with one-shot sets: P4Runtime does not allow both modes in one
+    /// profile (section 9.2.3).
     fn reject_if_one_shot(&self, profile: u32) -> Result<(), ControlError> {
         match self.profile(profile)? {
             (ProfileEntities { one_shots: 1.., .. }, info) => Err(mixed_modes(info)),
@@ -181,7 +183,7 @@ impl Control {
         }
     }
 
-    /// Makes the members and the group of a one-shot set.
+    /// Creates the members and the group of a one-shot set.
     pub(super) fn make_one_shot(
         &mut self,
         switch: &mut Switch,
@@ -212,7 +214,7 @@ impl Control {
                 Ok(OneShot { set: set.clone(), group, members })
             }
             Err(error) => {
-                // Members of this call's own that nothing refers to: taking them out cannot fail.
+                // These members were added above and are not referenced, so this cannot fail.
                 for member in members {
                     let _ = pipeline.member_delete(&name, member);
                 }
@@ -221,7 +223,7 @@ impl Control {
         }
     }
 
-    /// Takes out what was made for a set that no entry refers to any more.
+    /// Removes the group and members of a one-shot set that no entry refers to.
     pub(super) fn drop_one_shot(
         &mut self,
         switch: &mut Switch,
@@ -273,7 +275,7 @@ impl Control {
         Ok(found)
     }
 
-    /// Returns the profile asked for, or all.
+    /// Returns the requested profile, or all profiles for 0.
     fn wanted(&self, profile: u32) -> Result<Vec<u32>, ControlError> {
         match profile {
             0 => Ok(self.profiles.keys().copied().collect()),
@@ -309,7 +311,7 @@ fn has(group: &ActionProfileGroup, member: u32) -> bool {
     group.members.iter().any(|it| it.member_id == member)
 }
 
-/// Returns the members of a group, each as often as its weight says.
+/// Returns the members of a group, each repeated by its weight.
 fn weighted_members(
     profile: &ProfileEntities,
     info: &ActionProfile,
@@ -325,7 +327,7 @@ fn weighted_members(
     for member in &group.members {
         if !seen.insert(member.member_id) {
             return Err(ControlError::invalid(format!(
-                "member {} is there twice, give it a weight",
+                "duplicate member {}; use its weight instead",
                 member.member_id
             )));
         }
@@ -355,7 +357,7 @@ fn check_set(
 ) -> Result<Vec<(ActionCall, usize)>, ControlError> {
     if !info.with_selector {
         return Err(ControlError::invalid(format!(
-            "{} is no selector, it has no groups",
+            "{} is not an action selector, so it has no groups",
             info.preamble().name
         )));
     }
@@ -382,15 +384,15 @@ fn check_set(
     calls.collect()
 }
 
-/// The switch does not know which ports are up.
+/// Rejects watch ports: the switch does not know which ports are up.
 fn reject_watch_port(unset: bool) -> Result<(), ControlError> {
     match unset {
         true => Ok(()),
-        false => Err(ControlError::unimplemented("watch ports are not supported, leave them out")),
+        false => Err(ControlError::unimplemented("watch ports are not supported; omit them")),
     }
 }
 
-/// Weights as counts, checked against what the selector takes; `max_size` 0 bounds nothing.
+/// Converts weights to repetitions, and checks them against the selector's limits. `max_size` 0 is no limit.
 fn check_weights(info: &ActionProfile, weights: &[i32], max_size: i32) -> Result<Vec<usize>, ControlError> {
     let name = &info.preamble().name;
     let bad = |message: String| Err(ControlError::invalid(format!("{name}: {message}")));

@@ -1,4 +1,4 @@
-//! The packet replication engine: multicast groups and clone sessions.
+//! Writes and reads the packet replication engine: multicast groups and clone sessions.
 
 use super::value::port;
 use super::{Control, ControlError};
@@ -10,7 +10,7 @@ use p4runtime::p4::v1::update::Type;
 use p4runtime::p4::v1::{self, CloneSessionEntry, MulticastGroupEntry, PacketReplicationEngineEntry};
 use p4runtime::value::from_uint;
 
-/// The most a class of service can be: `standard_metadata.priority` has three bits.
+/// The highest class of service: `standard_metadata.priority` has three bits.
 const MAX_CLASS_OF_SERVICE: u32 = 7;
 
 impl Control {
@@ -130,7 +130,7 @@ fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Re
     let session = CloneSession {
         group: None,
         replicas: replicas(&entry.replicas)?,
-        // Class 0 is what a client that does not care sends: the program's choice stands, as in BMv2.
+        // Class 0 is the default of clients, so it keeps the priority that the program chose, as in BMv2.
         priority: (entry.class_of_service > 0).then_some(entry.class_of_service as u8),
         truncate: (length > 0).then_some(length),
     };
@@ -138,16 +138,16 @@ fn write_clone(switch: &mut Switch, kind: Type, entry: &CloneSessionEntry) -> Re
     Ok(id)
 }
 
-/// Groups and sessions have numbers of 16 bits in v1model; 0 is the wildcard of reads.
+/// Converts the id of a group or session. v1model's ids have 16 bits, and 0 is the wildcard of reads.
 fn to_u16_id(id: u32, what: &str) -> Result<u16, ControlError> {
     match u16::try_from(id) {
-        Ok(0) => Err(ControlError::invalid(format!("{what} 0 means any; number them from 1"))),
+        Ok(0) => Err(ControlError::invalid(format!("{what} 0 is the wildcard of reads; use 1 or higher"))),
         Ok(id) => Ok(id),
         Err(_) => Err(ControlError::invalid(format!("{what} {id} does not fit 16 bits"))),
     }
 }
 
-/// INSERT needs it absent, everything else needs it there.
+/// Checks that the object does not exist for INSERT, and exists for MODIFY and DELETE.
 fn check_presence(kind: Type, there: bool, what: std::fmt::Arguments<'_>) -> Result<(), ControlError> {
     match (kind, there) {
         (Type::Insert, true) => Err(ControlError::exists(format!("{what} exists"))),
@@ -175,7 +175,7 @@ fn replicas(entries: &[v1::Replica]) -> Result<Vec<Replica>, ControlError> {
     entries.iter().map(one).collect()
 }
 
-/// Returns whether ports came as numbers, the field of older clients: those read nothing else.
+/// Returns whether replicas use the deprecated `egress_port`. Clients that write it read nothing else.
 fn uses_egress_port(replicas: &[v1::Replica]) -> bool {
     #[allow(deprecated)]
     replicas.iter().any(|replica| matches!(replica.port_kind, Some(PortKind::EgressPort(_))))

@@ -1,4 +1,4 @@
-//! Table entries and default actions.
+//! Writes table entries and default actions.
 
 use super::action::{ActionScope, to_call};
 use super::externs::{counter_value, meter_rates};
@@ -19,13 +19,13 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// The most metadata that is kept of an entry, bytes: every entry may have some.
+/// The most metadata per entry in bytes. It is limited because every entry may have some.
 const MAX_METADATA_LEN: usize = 4 << 10;
 
-/// An entry of a table; no handle: its default action.
+/// P4Runtime table id and handle of an entry; without a handle: the default action.
 pub type EntryRef = (u32, Option<EntryHandle>);
 
-/// The parts of an entry that a controller wrote and the pipeline does not keep.
+/// The attributes of an entry that the pipeline does not keep.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct EntryExtras {
     pub controller_metadata: u64,
@@ -34,16 +34,16 @@ pub struct EntryExtras {
     pub one_shot: Option<OneShot>,
 }
 
-/// The settings of a write besides the action.
+/// Direct resources and timeout of a table write, checked against the table.
 struct EntrySettings {
     counter: Option<CounterValue>,
-    /// Set if the table has a direct meter.
+    /// `None` if the table has no direct meter; `Some(None)` resets the rates.
     meter: Option<Option<MeterRates>>,
-    /// Set if the table has idle timeouts.
+    /// `None` if the table has no idle timeouts; 0 disables the timeout.
     timeout_ticks: Option<u64>,
 }
 
-/// An entry that is in its table.
+/// An existing entry, with the ids of P4Runtime and of the pipeline.
 #[derive(Clone, Copy)]
 struct ResolvedEntry {
     table: u32,
@@ -57,7 +57,7 @@ impl Control {
         resolve_table(&self.index, &self.tables, id)
     }
 
-    /// Returns the entry that a message's match and priority name.
+    /// Returns the entry with the match and priority of a message.
     pub(super) fn find(
         &self,
         switch: &Switch,
@@ -82,7 +82,7 @@ impl Control {
         let name = &table.preamble().name;
         if entry.metadata.len() > MAX_METADATA_LEN {
             let message =
-                format!("metadata of {} bytes, of {MAX_METADATA_LEN} that are kept", entry.metadata.len());
+                format!("metadata of {} bytes exceeds the limit of {MAX_METADATA_LEN}", entry.metadata.len());
             return Err(ControlError::new(Code::ResourceExhausted, message));
         }
         if entry.is_const {
@@ -96,7 +96,7 @@ impl Control {
         }
         if table.match_fields.is_empty() {
             return Err(ControlError::invalid(format!(
-                "table {name} has no key, only a default action is allowed"
+                "table {name} has no key; only a default action is allowed"
             )));
         }
         match kind {
@@ -127,7 +127,7 @@ impl Control {
         let set = added.and_then(|handle| {
             let target = ResolvedEntry { table: entry.table_id, id, handle };
             apply_settings(switch, target, beside).inspect_err(|_| {
-                // The entry is this call's own, so taking it out again cannot fail.
+                // The entry was added above and is not referenced, so this cannot fail.
                 let _ = switch.pipeline_mut().table_delete(id, handle);
             })?;
             Ok(target)
@@ -178,7 +178,7 @@ impl Control {
         self.replace_extras(place, Some(extra).filter(|extra| *extra != EntryExtras::default()));
     }
 
-    /// Replaces the extra state of an entry (`None` removes it). Returns the previous one.
+    /// Replaces the attributes of an entry; `None` removes them. Returns the previous ones.
     fn replace_extras(&mut self, place: EntryRef, extra: Option<EntryExtras>) -> Option<EntryExtras> {
         let timed = |extra: &Option<EntryExtras>| {
             usize::from(extra.as_ref().is_some_and(|extra| extra.idle_timeout_ns > 0))
@@ -225,7 +225,11 @@ impl Control {
                 let call = to_call(&self.index, &table.action_refs, action, ActionScope::Default)?;
                 switch.pipeline_mut().table_set_default(id, &call)?;
             }
-            Some(_) => return Err(ControlError::invalid("a default action is an action")),
+            Some(_) => {
+                return Err(ControlError::invalid(
+                    "a default action must be an action, not a member, a group or a one-shot set",
+                ));
+            }
         }
         let place = (entry.table_id, None);
         match entry.action {
@@ -235,7 +239,7 @@ impl Control {
         Ok(())
     }
 
-    /// Returns the pipeline's form of an entry's action; for a one-shot set its members and group are made.
+    /// Returns the pipeline's form of an entry's action. For a one-shot set, creates its members and group.
     fn table_action(
         &mut self,
         switch: &mut Switch,
@@ -250,10 +254,10 @@ impl Control {
                 Ok((to_call(&self.index, &table.action_refs, action, ActionScope::Entry)?, None))
             }
             (_, 0) => {
-                Err(ControlError::invalid(format!("table {name} has no action profile, give an action")))
+                Err(ControlError::invalid(format!("table {name} has no action profile; use an action")))
             }
             (ActionType::Action(_), _) => Err(ControlError::invalid(format!(
-                "table {name} has an action profile, give a member or a group"
+                "table {name} is implemented by an action profile; use a member or a group"
             ))),
             (&ActionType::ActionProfileMemberId(id), _) => Ok((self.member(profile, id)?, None)),
             (&ActionType::ActionProfileGroupId(id), _) => Ok((self.group(profile, id)?, None)),
@@ -264,7 +268,7 @@ impl Control {
         }
     }
 
-    /// Returns the entry's settings of direct resources and timeout, checked against those of the table.
+    /// Returns the direct resources and the timeout of an entry, checked against the table.
     fn entry_settings(
         &self,
         switch: &Switch,
@@ -327,11 +331,12 @@ fn resolve_table<'a>(
     found.ok_or_else(|| ControlError::invalid(format!("there is no table {id:#010x}")))
 }
 
-/// Returns the key of an entry, and checks its priority.
+/// Checks an entry's priority and converts its key.
 ///
 /// # Errors
 ///
-/// The priority is missing or superfluous, or the key is not one of the table.
+/// The table needs a priority and there is none, the table has no priorities and there is one, or the key is
+/// invalid.
 pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, ControlError> {
     let name = &table.preamble().name;
     match (has_priorities(table), entry.priority) {
@@ -340,7 +345,7 @@ pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, C
         }
         (false, 1.. | ..=-1) => {
             return Err(ControlError::invalid(format!(
-                "entries of table {name} have no priority, leave it 0"
+                "entries of table {name} have no priority; set it to 0"
             )));
         }
         _ => {}
@@ -348,16 +353,16 @@ pub fn checked_key(table: &Table, entry: &TableEntry) -> Result<Vec<KeyMatch>, C
     to_key(table, &entry.r#match)
 }
 
-/// Returns the timeout in the switch's ticks, at least one; `None` if the table has no timeouts.
+/// Returns the timeout in the switch's ticks, at least one; `None` if the table has no idle timeouts.
 fn idle_ticks(switch: &Switch, table: &Table, entry: &TableEntry) -> Result<Option<u64>, ControlError> {
     if entry.time_since_last_hit.is_some() {
         return Err(ControlError::invalid("time_since_last_hit cannot be written"));
     }
-    /// 213 days, what picoseconds hold: as good as never.
+    /// 213 days, the largest `Time`; longer timeouts are shortened to it.
     const MAX_TIMEOUT_NS: u64 = Time::MAX.as_ns();
     let supported = table.idle_timeout_behavior() == IdleTimeoutBehavior::NotifyControl;
-    let ns =
-        u64::try_from(entry.idle_timeout_ns).map_err(|_| ControlError::invalid("a negative idle timeout"))?;
+    let ns = u64::try_from(entry.idle_timeout_ns)
+        .map_err(|_| ControlError::invalid("idle_timeout_ns is negative"))?;
     match (supported, ns) {
         (false, 0) => Ok(None),
         (false, _) => {

@@ -1,4 +1,4 @@
-//! Reading table entries back, in the form in which they are written (P4Runtime's read-write symmetry).
+//! Reads table entries in the form in which they are written (P4Runtime's read-write symmetry).
 
 use super::action::from_call;
 use super::externs::{counter_data, meter_config};
@@ -78,7 +78,7 @@ impl Control {
         Ok(())
     }
 
-    /// Returns an entry with those of its direct resources that a request asks for.
+    /// Returns an entry with the direct resources that the request selects.
     pub(super) fn read_entry(
         &self,
         switch: &Switch,
@@ -111,7 +111,7 @@ impl Control {
         Ok(counter_data(switch.pipeline().direct_counter_read(id, entry.handle)?))
     }
 
-    /// Returns an entry of the pipeline in P4Runtime's words, without its direct resources.
+    /// Converts an entry of the pipeline to P4Runtime's form, without its direct resources.
     pub(super) fn entry(
         &self,
         table: &Table,
@@ -178,7 +178,7 @@ impl Control {
     }
 }
 
-/// Returns the entries that may match a request: one, if its whole key is given.
+/// Returns the entries that may match a request: one if the request has a complete key.
 fn read_candidates(
     switch: &Switch,
     table: &Table,
@@ -207,7 +207,7 @@ fn elapsed(switch: &Switch, ticks: u64) -> IdleTimeout {
     IdleTimeout { elapsed_ns: i64::try_from(ns).unwrap_or(i64::MAX) }
 }
 
-/// Returns whether an entry passes the request's filters (P4Runtime section 9.1.8).
+/// Returns whether an entry matches the request's filters (P4Runtime section 9.1.8).
 fn matches_filter(request: &TableEntry, entry: &TableEntry) -> bool {
     let action = |it: &TableEntry| match it.action.as_ref().and_then(|action| action.r#type.as_ref()) {
         Some(ActionType::Action(action)) => Some(action.action_id),
@@ -222,7 +222,7 @@ fn matches_filter(request: &TableEntry, entry: &TableEntry) -> bool {
         && (action(request).is_none() || action(request) == action(entry))
 }
 
-/// Fields may come in any order, and values with leading zeros.
+/// Returns whether the matches are equal, in any order of fields and with any leading zeros.
 fn same_match(request: &TableEntry, entry: &TableEntry) -> bool {
     let mut wanted = request.r#match.clone();
     wanted.iter_mut().for_each(super::key::canonicalise);

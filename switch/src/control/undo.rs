@@ -1,4 +1,4 @@
-//! The inverse of an update: updates that restore the present state of what it changes.
+//! Inverse updates: they restore the current state of what an update changes.
 
 use super::{Control, ControlError};
 use crate::Switch;
@@ -11,8 +11,8 @@ use p4runtime::p4::v1::{
 };
 
 impl Control {
-    /// Returns the updates that undo `update`, to be asked for before it is applied. An update that would be
-    /// refused may be refused here already.
+    /// Returns the updates that undo `update`; call it before applying `update`. An invalid update may fail
+    /// here already.
     pub(super) fn inverse_updates(
         &self,
         switch: &Switch,
@@ -33,7 +33,7 @@ impl Control {
         }
         let mut found = self.read(switch, &Entity { entity: Some(read_request(entity)) })?;
         if let Kind::DirectCounterEntry(_) | Kind::DirectMeterEntry(_) = entity {
-            // A key without fields reads all entries of its table.
+            // A request with an empty match reads all entries of its table.
             let wanted = self.find(switch, key(entity).unwrap_or(&TableEntry::default()))?;
             found.retain(|it| {
                 let key = it.entity.as_ref().and_then(key);
@@ -46,7 +46,7 @@ impl Control {
             && entry.is_default_action
             && undo.is_empty()
         {
-            // The program gives the table no action for a miss: back to that.
+            // The program declares no default action for the table; the undo restores that.
             undo.push(updated(back, Kind::TableEntry(TableEntry { action: None, ..entry.clone() })));
         }
         Ok(undo)
@@ -60,7 +60,8 @@ impl Control {
     ) -> Result<TableEntry, ControlError> {
         let (table, _) = self.table(entry.table_id)?;
         let (id, handle) = self.find(switch, entry)?;
-        // Packets are counted while a batch is applied, so counts are put back only if they are written or go away.
+        // Packets are counted while a batch is applied, so a counter is restored only if the update writes or
+        // deletes it.
         let counts = kind == Type::Delete || entry.counter_data.is_some();
         let request = TableEntry {
             counter_data: counts.then(CounterData::default),
@@ -75,7 +76,7 @@ fn updated(kind: Type, entity: Kind) -> Update {
     Update { r#type: kind.into(), entity: Some(Entity { entity: Some(entity) }) }
 }
 
-/// Returns the entry whose direct resource this is.
+/// Returns the entry to which a direct resource belongs.
 fn key(entity: &Kind) -> Option<&TableEntry> {
     match entity {
         Kind::DirectCounterEntry(entry) => entry.table_entry.as_ref(),
@@ -84,7 +85,7 @@ fn key(entity: &Kind) -> Option<&TableEntry> {
     }
 }
 
-/// Returns the request that reads what an update changes.
+/// Returns the request that reads the objects that an update changes.
 fn read_request(entity: &Kind) -> Kind {
     match entity {
         Kind::TableEntry(entry) => Kind::TableEntry(TableEntry {
@@ -105,7 +106,7 @@ fn read_request(entity: &Kind) -> Kind {
             });
             Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: key })
         }
-        // The other reads look at nothing but the key.
+        // Reads of other kinds ignore everything but the key.
         other => other.clone(),
     }
 }

@@ -1,10 +1,10 @@
-//! Values of fields: byte strings checked against their width (P4Runtime §8.4).
+//! Values of fields: byte strings that are checked against a width (P4Runtime section 8.4).
 
 use super::ControlError;
 use p4runtime::value::{bit_length, to_u64};
 
-/// Returns the value in as many bytes as its field has. Any number of leading zeros is accepted, an empty
-/// string is not.
+/// Returns the value as ceil(bits / 8) bytes. Any number of leading zero bytes is accepted, an empty string
+/// is not.
 ///
 /// # Errors
 ///
@@ -26,7 +26,7 @@ pub fn to_width(value: &[u8], bits: i32) -> Result<Vec<u8>, ControlError> {
     Ok(all)
 }
 
-/// Returns the largest value of a field.
+/// Returns the largest value of a field, which is also its full mask.
 pub fn ones(bits: i32) -> Vec<u8> {
     let bits = bits.unsigned_abs();
     let mut all = vec![0xff; bits.div_ceil(8) as usize];
@@ -36,10 +36,10 @@ pub fn ones(bits: i32) -> Vec<u8> {
     all
 }
 
-/// Returns the mask of a prefix.
+/// Returns the mask of a prefix of `len` bits.
 pub fn prefix_mask(bits: i32, len: i32) -> Vec<u8> {
     let mut mask = ones(bits);
-    // Clear the host bits, counted from the end.
+    // Clears the bits after the prefix, from the lowest bit up.
     for bit in 0..(bits - len).unsigned_abs() as usize {
         let last = mask.len() - 1;
         mask[last - bit / 8] &= !(1 << (bit % 8));
@@ -52,7 +52,7 @@ pub fn is_masked(value: &[u8], mask: &[u8]) -> bool {
     value.iter().zip(mask).all(|(v, m)| v & !m == 0)
 }
 
-/// Returns a port of v1model: 9 bits.
+/// Converts a port number; v1model's have 9 bits.
 ///
 /// # Errors
 ///
@@ -65,9 +65,9 @@ pub fn port(value: &[u8]) -> Result<u16, ControlError> {
         .ok_or_else(|| ControlError::invalid(format!("{} is not a port of {PORT_BITS} bits", hex(value))))
 }
 
-/// Formats a value for messages: in full, or the beginning of a long one.
+/// Formats a value for messages; a long one is shortened.
 pub fn hex(value: &[u8]) -> String {
-    /// An IPv6 address.
+    /// The length of an IPv6 address in bytes.
     const SHOWN: usize = 16;
     let digits: String = value.iter().take(SHOWN).map(|byte| format!("{byte:02x}")).collect();
     match value.len() {

@@ -1,4 +1,5 @@
-//! Value sets of the parser. A set is written whole; the pipeline keeps its values, this the members as written.
+//! Writes and reads value sets of the parser. A set is written as a whole: the pipeline keeps the values,
+//! this module the members as written.
 
 use super::externs::{object_by_id, objects_by_id};
 use super::key::canonicalise;
@@ -38,7 +39,7 @@ impl Control {
             member.r#match.sort_by_key(|field| field.field_id);
         }
         if (1..members.len()).any(|at| members[..at].contains(&members[at])) {
-            return Err(ControlError::exists(format!("value set {name}: a member is there twice")));
+            return Err(ControlError::exists(format!("value set {name}: duplicate member")));
         }
         let pipeline = switch.pipeline_mut();
         pipeline.value_set_clear(name)?;
@@ -62,7 +63,7 @@ impl Control {
     }
 }
 
-/// Returns a member as one number: its fields behind each other, without padding.
+/// Returns a member as one number: its fields concatenated without padding.
 fn value(set: &ValueSet, member: &ValueSetMember) -> Result<Vec<u8>, ControlError> {
     if member.r#match.len() != set.r#match.len() {
         return Err(ControlError::invalid(format!(

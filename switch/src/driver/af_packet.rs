@@ -1,14 +1,14 @@
-//! AF_PACKET: the one module that talks to the kernel by raw pointers.
+//! AF_PACKET sockets: the only module of the driver that passes raw pointers to the kernel.
 //!
-//! Frames are received from a ring that the kernel fills and this process maps (TPACKET_V2): a frame
-//! costs no system call, and one that finds the ring full is dropped by the kernel on the sender's
-//! time. V2 rather than V3, because V3 hands frames over by the block: a lone frame would wait for a
-//! timer of at least a millisecond. Frames are sent by `sendmmsg`, many to a call; a transmit ring
-//! would tie its slots to buffers that the receiving stack may hold for long.
+//! Frames are received from a ring that the kernel fills and this process maps (TPACKET_V2). A frame costs no
+//! system call, and one that finds the ring full is dropped by the kernel in the sender's context. The
+//! version is V2 rather than V3, because V3 passes frames in blocks: a lone frame would wait for a timer of
+//! at least a millisecond. Frames are sent by `sendmmsg`, many per call. A transmit ring would tie its slots
+//! to buffers that the receiving stack may hold for long.
 //!
-//! The kernel tells of every frame what its bytes leave out: the VLAN tag it took off, and the checksum
-//! that the sending stack left to a network card that a veth does not have (issue p4lang/behavioral-model
-//! #919 and its kin). [`RxFrame::write_to`] restores both.
+//! Next to each frame the kernel reports what its bytes lack: the VLAN tag that it removed, and a checksum
+//! that the sending stack left to the network card, which a veth does not have (p4lang/behavioral-model issue
+//! #919 and similar ones). [`RxFrame::write_to`] restores both.
 #![allow(unsafe_code)]
 
 use rustix::fd::{AsFd, AsRawFd, BorrowedFd, FromRawFd, OwnedFd};
@@ -19,38 +19,38 @@ use std::ptr;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::time::Duration;
 
-/// Bytes of `struct virtio_net_hdr`, which the kernel puts in front of each frame (PACKET_VNET_HDR).
+/// Size of `struct virtio_net_hdr`, which the kernel puts before each frame (PACKET_VNET_HDR).
 const VNET_HDR: usize = 10;
-/// Flag of `virtio_net_hdr`: the checksum is still to be computed.
+/// Flag of `virtio_net_hdr`: the checksum is not computed yet.
 const VNET_NEEDS_CSUM: u8 = 1;
-/// Bit of `virtio_net_hdr::gso_type` that says nothing about segmentation: the sender uses ECN.
+/// Bit of `virtio_net_hdr::gso_type` that is independent of segmentation: the sender uses ECN.
 const VNET_GSO_ECN: u8 = 0x80;
-/// Bytes that the kernel may put in front of a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned, the
-/// `virtio_net_hdr`, and alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
+/// The most bytes that the kernel puts before a frame in its slot: `tpacket2_hdr` and `sockaddr_ll`, aligned,
+/// `virtio_net_hdr`, and the alignment of the network header (net/packet/af_packet.c, `tpacket_rcv`).
 const SLOT_OVERHEAD: usize = 128;
-/// Ethernet header and two VLAN tags.
+/// An Ethernet header with two VLAN tags.
 const L2_HEADER: usize = 14 + 2 * VLAN_TAG;
-/// Bytes of a VLAN tag (IEEE 802.1Q).
+/// Size of a VLAN tag (IEEE 802.1Q).
 const VLAN_TAG: usize = 4;
-/// Offset of a VLAN tag in a frame: behind both MAC addresses.
+/// Offset of a VLAN tag in a frame, after both MAC addresses.
 const VLAN_OFFSET: usize = 12;
-/// The smallest unit the kernel allocates a ring in. Larger slots make larger blocks.
+/// The smallest block of a ring. Larger slots make larger blocks.
 const BLOCK: usize = 64 << 10;
-/// The smallest slot: holds what an Ethernet of MTU 1500 brings.
+/// The smallest slot: it holds the frames of an interface with MTU 1500.
 const MIN_SLOT: usize = 2048;
-/// The UDP checksum that means "none" (RFC 768): a checksum that is computed as 0 is sent as 0xffff.
+/// The UDP checksum that means "none" (RFC 768). A checksum that is computed as 0 is therefore sent as
+/// 0xffff.
 const NO_CHECKSUM: u16 = 0;
-/// Nanoseconds of a second.
 const NANOS: u32 = 1_000_000_000;
 
-/// An interface's properties, as the kernel reports them.
+/// The properties of an interface, as reported by the kernel.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Interface {
-    /// Its index: another one after it was removed and made again.
+    /// The interface index. It changes when the interface is removed and created again.
     pub index: u32,
-    /// Its MTU: bytes behind the Ethernet header.
+    /// The MTU in bytes, without the Ethernet header.
     pub mtu: usize,
-    /// It is up and its link has a carrier.
+    /// True if the interface is up and has a carrier.
     pub running: bool,
 }
 
@@ -59,7 +59,7 @@ impl Interface {
     ///
     /// # Errors
     ///
-    /// There is no such interface, or the system's error.
+    /// Unknown interface, or an error of the operating system.
     pub fn find(name: &str) -> io::Result<Interface> {
         let c_name = CString::new(name).map_err(|_| io::Error::from(io::ErrorKind::InvalidInput))?;
         // SAFETY: `c_name` is a NUL-terminated string that lives through the call.
@@ -68,7 +68,7 @@ impl Interface {
             return Err(io::Error::last_os_error());
         }
         let socket = socket(libc::AF_INET, libc::SOCK_DGRAM)?;
-        // SAFETY: `ifreq` is plain data, for which all zeroes are a value.
+        // SAFETY: `ifreq` is plain data, for which all-zero bytes are valid.
         let mut request: libc::ifreq = unsafe { zeroed() };
         if name.len() >= request.ifr_name.len() {
             return Err(io::ErrorKind::InvalidInput.into());
@@ -77,19 +77,20 @@ impl Interface {
             *to = from as libc::c_char;
         }
         let mut ask = |what: libc::c_ulong| {
-            // SAFETY: both requests read the name from and write an int to the `ifreq`, which is valid for it.
+            // SAFETY: both requests read the name from the valid `ifreq` and write an int or a short to it.
             check(unsafe { libc::ioctl(socket.as_raw_fd(), what as _, &raw mut request) })?;
-            // SAFETY: the kernel has just written this union; any bits are an int.
+            // SAFETY: the kernel has just written this union, and any bits are a valid int.
             io::Result::Ok(unsafe { request.ifr_ifru.ifru_mtu })
         };
         let mtu = usize::try_from(ask(libc::SIOCGIFMTU)?).unwrap_or(0);
-        // Flags are a short in the same place: the low 16 bits hold both that matter.
+        // The flags are a short at the same address; on little-endian hosts the low 16 bits hold IFF_UP and
+        // IFF_RUNNING.
         let flags = ask(libc::SIOCGIFFLAGS)?;
         let wanted = libc::IFF_UP | libc::IFF_RUNNING;
         Ok(Interface { index, mtu, running: flags & wanted == wanted })
     }
 
-    /// Returns the slot size a ring needs to take every frame of this interface.
+    /// Returns the slot size at which a ring holds every frame of this interface: a power of two.
     pub fn slot_bytes(&self) -> usize {
         (self.mtu + L2_HEADER + SLOT_OVERHEAD).next_power_of_two().max(MIN_SLOT)
     }
@@ -98,32 +99,33 @@ impl Interface {
 /// A frame in the receive ring.
 #[derive(Debug)]
 pub struct RxFrame<'a> {
-    /// Its bytes, as far as the slot holds them.
+    /// The frame's bytes, as far as the slot holds them.
     pub bytes: &'a [u8],
-    /// Length on the wire, in bytes; more than `data` has if the slot was too short.
+    /// Length on the wire in bytes; more than `bytes` has if the slot was too short.
     pub len: usize,
-    /// Time of arrival, on the system's clock (since 1970).
+    /// Time of arrival on the system clock, since 1970.
     pub received: Duration,
-    /// The VLAN tag the kernel took off: TPID and TCI.
+    /// The VLAN tag that the kernel removed: TPID and TCI.
     pub vlan: Option<(u16, u16)>,
-    /// The checksum the sender left open: where its coverage begins, and where it goes, from there.
+    /// The checksum that the sender left open: offset at which its coverage begins, and offset of the field
+    /// from there.
     pub checksum: Option<(u16, u16)>,
-    /// It is a train of segments for a network card to cut (GSO), not a frame.
+    /// True if this is a GSO packet, which a network card would split into frames.
     pub segmented: bool,
 }
 
 impl RxFrame<'_> {
-    /// Returns whether the ring holds the whole frame.
+    /// Returns whether the ring holds the complete frame.
     pub fn is_whole(&self) -> bool {
         self.bytes.len() == self.len
     }
 
-    /// Returns whether the bytes are those of the wire: no VLAN tag was taken out and no checksum is missing.
+    /// Returns whether the bytes equal those on the wire: no VLAN tag was removed and no checksum is missing.
     pub fn is_plain(&self) -> bool {
         self.vlan.is_none() && self.checksum.is_none()
     }
 
-    /// Writes the frame as it would be on a wire, with its checksum and its VLAN tag.
+    /// Writes the frame as it would be on a wire, with checksum and VLAN tag restored.
     pub fn write_to(&self, out: &mut Vec<u8>) {
         out.clear();
         out.extend_from_slice(self.bytes);
@@ -139,8 +141,8 @@ impl RxFrame<'_> {
     }
 }
 
-/// Sums from `start` (where the field holds the sum of the pseudo-header) and puts the complement at
-/// `start + offset` (linux/Documentation/networking/checksum-offloads.rst).
+/// Completes a checksum over the bytes from `start`, stored at `start + offset`, where the field holds the
+/// sum of the pseudo-header (linux/Documentation/networking/checksum-offloads.rst).
 fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
     let at = start + offset;
     if at + 2 > frame.len() {
@@ -160,7 +162,7 @@ fn complete_checksum(frame: &mut [u8], start: usize, offset: usize) {
     frame[at..at + 2].copy_from_slice(&checksum.to_be_bytes());
 }
 
-/// A ring that the kernel fills with the frames an interface receives.
+/// A ring that the kernel fills with the frames that an interface receives.
 #[derive(Debug)]
 pub struct RxRing {
     socket: OwnedFd,
@@ -171,18 +173,19 @@ pub struct RxRing {
     next: usize,
 }
 
-// SAFETY: the ring owns its mapping; nothing in it is bound to the thread that made it.
+// SAFETY: the ring owns its mapping, and nothing in it depends on the thread that created it.
 unsafe impl Send for RxRing {}
 
 impl RxRing {
-    /// Opens a ring of about `ring_bytes` on an interface, in promiscuous mode, without the frames that this machine
-    /// sends.
+    /// Opens a ring of about `ring_bytes` on an interface, in promiscuous mode. Frames that this host sends
+    /// are not received.
     ///
     /// # Errors
     ///
     /// The caller may not open raw sockets, the interface is gone, or the kernel has no memory for the ring.
     pub fn open(interface: &Interface, ring_bytes: usize) -> io::Result<RxRing> {
-        // Protocol 0: nothing is received before the ring stands.
+        // Protocol 0 receives nothing. With ETH_P_ALL the socket would at once receive from all interfaces
+        // into its ordinary queue; `bind` starts reception when the ring is in place.
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
         let slot = interface.slot_bytes();
         let block = slot.max(BLOCK);
@@ -203,7 +206,7 @@ impl RxRing {
         };
         set_packet_option(&socket, libc::PACKET_RX_RING, &request)?;
         let map_len = blocks * block;
-        // SAFETY: a fresh mapping of the ring just made, of exactly its size; the kernel chooses the address.
+        // SAFETY: a new mapping of the ring, of exactly its size, at an address that the kernel chooses.
         let map = unsafe {
             let protection = libc::PROT_READ | libc::PROT_WRITE;
             libc::mmap(ptr::null_mut(), map_len, protection, libc::MAP_SHARED, socket.as_raw_fd(), 0)
@@ -214,7 +217,7 @@ impl RxRing {
         let map = ptr::NonNull::new(map.cast()).ok_or(io::ErrorKind::OutOfMemory)?;
         let ring = RxRing { socket, map, map_len, slot, slots, next: 0 };
         bind(&ring.socket, interface, libc::ETH_P_ALL as u16)?;
-        // SAFETY: `packet_mreq` is plain data, for which all zeroes are a value.
+        // SAFETY: `packet_mreq` is plain data, for which all-zero bytes are valid.
         let mut promiscuous: libc::packet_mreq = unsafe { zeroed() };
         promiscuous.mr_ifindex = interface.index as libc::c_int;
         promiscuous.mr_type = libc::PACKET_MR_PROMISC as u16;
@@ -222,27 +225,30 @@ impl RxRing {
         Ok(ring)
     }
 
-    /// Returns the bytes of a slot, with the kernel's share.
+    /// Returns the size of a slot, including the kernel's headers.
     pub fn slot_bytes(&self) -> usize {
         self.slot
     }
 
-    /// Gives the oldest frames to `take`, at most `budget`. Returns how many there were.
+    /// Passes the oldest frames to `take`, at most `budget`. Returns their number.
     #[inline]
     pub fn receive(&mut self, budget: usize, mut take: impl FnMut(RxFrame<'_>)) -> usize {
         for taken in 0..budget {
-            // SAFETY: `next` is below `slots`, and `slots * slot == map_len`: the slot lies in the mapping.
-            // It begins with a `tpacket2_hdr`, whose first field is the status that hands the slot over.
+            // SAFETY: `next` is below `slots`, and `slots * slot == map_len`, so the slot lies in the
+            // mapping. It begins with a `tpacket2_hdr`, whose first field is the status that passes ownership
+            // of the slot.
             let (base, status) = unsafe {
                 let base = self.map.as_ptr().add(self.next * self.slot);
                 (base, AtomicU32::from_ptr(base.cast()))
             };
+            // Acquire makes the frame visible that the kernel wrote before the status. The Release below
+            // returns the slot only after the last read of it.
             let state = status.load(Ordering::Acquire);
             if state & libc::TP_STATUS_USER == 0 {
                 return taken;
             }
-            // SAFETY: TP_STATUS_USER, read with Acquire: until the status is given back the kernel leaves
-            // the slot alone, so it may be borrowed until then.
+            // SAFETY: the status TP_STATUS_USER was read with Acquire. The kernel does not touch the slot
+            // until the status is stored below, and the borrow ends before that.
             take(unsafe { frame_in_slot(base, self.slot, state) });
             status.store(libc::TP_STATUS_KERNEL, Ordering::Release);
             self.next = if self.next + 1 == self.slots { 0 } else { self.next + 1 };
@@ -250,16 +256,16 @@ impl RxRing {
         budget
     }
 
-    /// Returns the number of frames that the kernel has dropped since the last call because the ring was full.
+    /// Returns the number of frames that the kernel dropped since the last call because the ring was full.
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// An error of the operating system.
     pub fn take_drops(&self) -> io::Result<u64> {
-        // SAFETY: `tpacket_stats` is plain data, for which all zeroes are a value.
+        // SAFETY: `tpacket_stats` is plain data, for which all-zero bytes are valid.
         let mut stats: libc::tpacket_stats = unsafe { zeroed() };
         let mut len = size_of_val(&stats) as libc::socklen_t;
-        // SAFETY: the kernel writes at most `len` bytes to `stats`, which has as many.
+        // SAFETY: the kernel writes at most `len` bytes, the size of `stats`.
         check(unsafe {
             libc::getsockopt(
                 self.socket.as_raw_fd(),
@@ -272,7 +278,7 @@ impl RxRing {
         Ok(u64::from(stats.tp_drops))
     }
 
-    /// Returns the error that waits at the socket, such as ENETDOWN when the interface went down.
+    /// Returns and clears the pending error of the socket, such as ENETDOWN after the interface went down.
     pub fn take_error(&self) -> Option<io::Error> {
         rustix::net::sockopt::socket_error(&self.socket).ok()?.err().map(io::Error::from)
     }
@@ -286,22 +292,25 @@ impl AsFd for RxRing {
 
 impl Drop for RxRing {
     fn drop(&mut self) {
-        // SAFETY: the mapping made in `open`, unmapped once; no frame outlives its call of `receive`.
+        // SAFETY: the mapping was created in `open` and is unmapped once; no frame outlives its call of
+        // `receive`.
         unsafe { libc::munmap(self.map.as_ptr().cast(), self.map_len) };
     }
 }
 
-/// Returns the frame in a slot that the kernel handed over.
+/// Returns the frame in a slot that the kernel has passed to this process.
 ///
 /// # Safety
-/// `base` must point to a slot of `slot` bytes with status TP_STATUS_USER, which stays so for `'a`.
+/// `base` must point to a slot of `slot` bytes whose status is TP_STATUS_USER throughout `'a`.
 unsafe fn frame_in_slot<'a>(base: *mut u8, slot: usize, state: u32) -> RxFrame<'a> {
-    // SAFETY: the slot begins with the header (packet_mmap.rst); slots are aligned to their power of two.
+    // SAFETY: the slot begins with the header (packet_mmap.rst), and slots are aligned to their size, a power
+    // of two.
     let header = unsafe { base.cast::<libc::tpacket2_hdr>().read() };
-    // The kernel keeps to the slot; a frame that did not would be cut, not read beyond it.
+    // The kernel stays within the slot. The clamps keep the slices in bounds even if it did not.
     let start = usize::from(header.tp_mac).clamp(VNET_HDR, slot);
     let kept = (header.tp_snaplen as usize).min(slot - start);
-    // SAFETY: `VNET_HDR <= start` and `start + kept <= slot`: both slices lie in the slot, which is ours for `'a`.
+    // SAFETY: `VNET_HDR <= start` and `start + kept <= slot`, so both slices lie in the slot, which belongs
+    // to this process for `'a`.
     let (vnet, bytes) = unsafe {
         (
             std::slice::from_raw_parts(base.add(start - VNET_HDR), VNET_HDR),
@@ -328,21 +337,21 @@ unsafe fn frame_in_slot<'a>(base: *mut u8, slot: usize, state: u32) -> RxFrame<'
     }
 }
 
-/// A socket that sends frames by an interface, many to a call. It receives nothing.
+/// A socket that sends frames on an interface, many per call. It receives nothing.
 #[derive(Debug)]
 pub struct TxSocket {
     socket: OwnedFd,
 }
 
 impl TxSocket {
-    /// The most frames of one call.
+    /// The most frames per call.
     pub const BATCH: usize = 64;
 
-    /// Opens a socket on an interface. Frames pass the interface's queueing discipline, so that a bandwidth or a
-    /// delay that Mininet configured applies.
+    /// Opens a socket on an interface. Frames pass the interface's queueing discipline, so that a bandwidth
+    /// or delay that Mininet configured applies.
     ///
     /// # Errors
-    ///
+    /// The caller may not open raw sockets, or the interface is gone.
     /// The caller may not open raw sockets, or the interface is gone.
     pub fn open(interface: &Interface) -> io::Result<TxSocket> {
         let socket = socket(libc::AF_PACKET, libc::SOCK_RAW)?;
@@ -354,18 +363,18 @@ impl TxSocket {
     ///
     /// # Errors
     ///
-    /// The system's error.
+    /// An error of the operating system.
     pub fn bypass_qdisc(&self) -> io::Result<()> {
         set_packet_option(&self.socket, libc::PACKET_QDISC_BYPASS, &1i32)
     }
 
-    /// Sends the first frames, at most [`TxSocket::BATCH`]. Returns the number sent.
+    /// Sends the first frames, at most [`TxSocket::BATCH`]. Returns the number of frames sent.
     ///
     /// # Errors
     ///
-    /// The system's error for the first frame; then no frame was sent.
+    /// The error of the operating system for the first frame; no frame was sent.
     pub fn send<'a>(&self, frames: impl Iterator<Item = &'a [u8]>) -> io::Result<usize> {
-        // SAFETY: `iovec` and `mmsghdr` are plain data, for which all zeroes are a value.
+        // SAFETY: `iovec` and `mmsghdr` are plain data, for which all-zero bytes are valid.
         let (mut parts, mut messages): ([libc::iovec; Self::BATCH], [libc::mmsghdr; Self::BATCH]) =
             unsafe { (zeroed(), zeroed()) };
         let mut count = 0;
@@ -376,8 +385,8 @@ impl TxSocket {
             message.msg_hdr.msg_iovlen = 1;
             count += 1;
         }
-        // SAFETY: the first `count` messages each point to one part, and that to a frame; all of them
-        // outlive the call, which only reads the frames.
+        // SAFETY: each of the first `count` messages points to one part, and that to a frame. The kernel
+        // reads only these, and all of them outlive the call.
         let sent = check(unsafe {
             libc::sendmmsg(self.socket.as_raw_fd(), messages.as_mut_ptr(), count, libc::MSG_DONTWAIT)
         })?;
@@ -392,7 +401,7 @@ impl AsFd for TxSocket {
 }
 
 fn socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
-    // SAFETY: no pointers; the descriptor returned is new and nobody else's.
+    // SAFETY: no pointers are passed, and the returned descriptor is new and has no other owner.
     unsafe {
         let fd = check(libc::socket(domain, kind | libc::SOCK_CLOEXEC | libc::SOCK_NONBLOCK, 0))?;
         Ok(OwnedFd::from_raw_fd(fd))
@@ -400,12 +409,12 @@ fn socket(domain: libc::c_int, kind: libc::c_int) -> io::Result<OwnedFd> {
 }
 
 fn bind(socket: &OwnedFd, interface: &Interface, protocol: u16) -> io::Result<()> {
-    // SAFETY: `sockaddr_ll` is plain data, for which all zeroes are a value.
+    // SAFETY: `sockaddr_ll` is plain data, for which all-zero bytes are valid.
     let mut address: libc::sockaddr_ll = unsafe { zeroed() };
     address.sll_family = libc::AF_PACKET as u16;
     address.sll_protocol = protocol.to_be();
     address.sll_ifindex = interface.index as libc::c_int;
-    // SAFETY: the kernel reads as many bytes as the address has.
+    // SAFETY: the kernel reads `len` bytes, the size of the address.
     check(unsafe {
         let len = size_of::<libc::sockaddr_ll>() as libc::socklen_t;
         libc::bind(socket.as_raw_fd(), (&raw const address).cast(), len)
@@ -414,7 +423,7 @@ fn bind(socket: &OwnedFd, interface: &Interface, protocol: u16) -> io::Result<()
 }
 
 fn set_packet_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io::Result<()> {
-    // SAFETY: the kernel reads as many bytes as `value` has.
+    // SAFETY: the kernel reads the size of `value` in bytes.
     check(unsafe {
         let len = size_of::<T>() as libc::socklen_t;
         libc::setsockopt(socket.as_raw_fd(), libc::SOL_PACKET, option, ptr::from_ref(value).cast(), len)
@@ -422,7 +431,7 @@ fn set_packet_option<T>(socket: &OwnedFd, option: libc::c_int, value: &T) -> io:
     Ok(())
 }
 
-/// Returns a system call's result, with errno if it failed.
+/// Returns the result of a system call, with errno if it failed.
 fn check(result: libc::c_int) -> io::Result<libc::c_int> {
     if result < 0 { Err(io::Error::last_os_error()) } else { Ok(result) }
 }

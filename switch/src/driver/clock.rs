@@ -1,9 +1,9 @@
-//! The clock of the data plane: monotonic, zero when it starts.
+//! The clock of the data plane: monotonic, 0 when it starts.
 
 use std::time::Instant;
 use weir_units::Time;
 
-/// Counts from when it was made. [`Time`] holds 213 days of it.
+/// Counts from its creation. [`Time`] holds 213 days.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct MonotonicClock(Instant);
 

@@ -1,4 +1,4 @@
-//! The commands of the control plane, as the data-plane thread runs them.
+//! Operations of the control plane on a switch and its ports; they run on the data-plane thread.
 
 use super::capture::{self, Capture};
 use super::config::FrameSource;
@@ -30,7 +30,7 @@ impl Runtime {
         self.switch.as_deref_mut().ok_or(DataplaneError::NoProgram)
     }
 
-    /// Returns the configuration as it was at the start; [`Self::install`] brings the rates and limits set since.
+    /// Returns the initial configuration. Rates and limits set later are applied by [`Self::install`].
     pub fn switch_config(&self) -> SwitchConfig {
         self.config.switch_config()
     }
@@ -43,7 +43,7 @@ impl Runtime {
             switch.set_limits(port, Some(priority), limits);
         }
         let old = self.switch.replace(switch);
-        // What the old one's rates were waited for no longer matters.
+        // The due times of the old switch's rates do not apply to the new one.
         (0..PORTS as u16).for_each(|port| self.wake_port(port));
         old
     }
@@ -67,7 +67,8 @@ impl Runtime {
         }
     }
 
-    /// Does something to each queue that is meant. `false`: there is none.
+    /// Applies an operation to each selected queue; `None` selects all ports or priorities. Returns `false`
+    /// if the port or priority does not exist.
     pub fn for_queues(
         &mut self,
         port: Option<u16>,
@@ -90,7 +91,7 @@ impl Runtime {
         let refuse = |reason: String| DataplaneError::Port { port: number, reason };
         if number > MAX_PORT || number == self.config.drop_port || self.config.cpu_port == Some(number) {
             return Err(refuse(format!(
-                "not a port number for an interface; choose one up to {MAX_PORT} that is neither drop nor CPU port"
+                "invalid port number; use 0 to {MAX_PORT}, except the drop port and the CPU port"
             )));
         }
         if let Some(port) = self.ports.iter().find(|port| port.number == number && port.name == interface)
@@ -102,12 +103,12 @@ impl Runtime {
         }
         if self.ports.len() >= self.config.max_ports {
             return Err(refuse(format!(
-                "the switch has {} ports already; raise --max-port-count",
+                "the limit of {} ports is reached; raise --max-port-count",
                 self.ports.len()
             )));
         }
         if let Some(other) = self.ports.iter().find(|port| port.number == number || port.name == interface) {
-            return Err(refuse(format!("{} is port {} already", other.name, other.number)));
+            return Err(refuse(format!("{} is already port {}", other.name, other.number)));
         }
         let mut port = match &self.config.frames {
             FrameSource::Interfaces => self.open_interface(number, interface),
@@ -127,7 +128,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Attaches a link to a port of another switch of this data plane.
+    /// Adds a port that is connected to another switch of this data plane.
     pub fn add_inner_port(&mut self, inner: &FabricPort) -> Result<(), DataplaneError> {
         let refuse = |reason: String| DataplaneError::Port { port: inner.port, reason };
         let wire = self.config.port_links.get(&inner.port).copied();
@@ -139,7 +140,7 @@ impl Runtime {
         Ok(())
     }
 
-    /// Returns the state of the links at all ports that have one.
+    /// Returns the state of all links, also of those at removed ports.
     pub fn links(&mut self) -> SwitchLinks {
         let Runtime { config, ports, port_index: index, detached_links: unplugged, lateness, .. } = self;
         let link = |(&number, wire): (&u16, &PortLinkConfig)| match ports
@@ -158,7 +159,7 @@ impl Runtime {
         }
     }
 
-    /// Changes the links at these ports. A port is kept to a new rate, too.
+    /// Changes the links at these ports. A changed rate also becomes the rate of the port.
     pub fn change_links(&mut self, numbers: &[u16], change: LinkChange) {
         for &number in numbers {
             let Some(wire) = self.config.port_links.get_mut(&number) else { continue };
@@ -230,7 +231,7 @@ impl Runtime {
         self.out.subscribers.add(subscriber);
     }
 
-    /// A packet from the controller.
+    /// Injects a packet of the controller by the CPU port.
     pub fn packet_out(&mut self, cpu_port: u16, frame: &[u8]) {
         let now = self.clock.now();
         self.packet_out += 1;

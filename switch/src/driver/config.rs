@@ -14,57 +14,58 @@ pub enum FrameSource {
     /// Network interfaces.
     #[default]
     Interfaces,
-    /// `<name>_in.pcap` and `<name>_out.pcap`.
+    /// Pcap files: frames are read from `<name>_in.pcap` and written to `<name>_out.pcap`.
     Files {
-        /// The directory of the pcap files.
+        /// The directory of the files.
         directory: PathBuf,
-        /// Delay between the start and the first frame that is read, so that a controller can set up the switch.
+        /// Delay between the start and the first frame, so that a controller can set up the switch.
         wait: Time,
     },
 }
 
-/// A data plane.
+/// The configuration of a data plane.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataplaneConfig {
-    /// The source and sink of frames.
     pub frames: FrameSource,
     /// The unit of the program's timestamps.
     pub clock: Clock,
-    /// Strict priorities of each port.
+    /// Number of queues per port, served by strict priority.
     pub priorities: u8,
     /// The capacity of each queue.
     pub limits: QueueLimits,
-    /// The controller's port, if it has one.
+    /// The port of packet-ins and packet-outs; `None` disables both.
     pub cpu_port: Option<u16>,
-    /// The egress_spec that means drop.
+    /// The value of `egress_spec` that means drop.
     pub drop_port: u16,
-    /// Links at ports, by number: the ports behave like cables.
+    /// Emulated links, by port number.
     pub port_links: BTreeMap<u16, PortLinkConfig>,
-    /// Rates of ports without a wire, in bits of frames per second, by number.
+    /// Rates of ports without an emulated link, by port number. They count the bits of frames only.
     pub port_rates: BTreeMap<u16, Bandwidth>,
     /// The most interfaces.
     pub max_ports: usize,
-    /// Memory for the frames that wait at each interface. At MTU 1500 a frame takes 2 KiB of it.
+    /// Receive ring of each interface in bytes. At MTU 1500 a frame takes 2 KiB of it.
     pub ring_bytes: usize,
-    /// Captures all frames in files.
+    /// Captures all frames to files; `None` for no capture.
     pub capture: Option<CaptureConfig>,
     /// Bytes of each frame that are logged, at level info; 0 for none.
     pub dump_bytes: usize,
-    /// Every packet's path through the program is logged, at level trace.
+    /// Logs every packet's path through the program, at level trace.
     pub trace: bool,
 }
 
 impl DataplaneConfig {
-    /// BMv2's `--max-port-count` (options_parse.h).
+    /// BMv2's default of `--max-port-count` (options_parse.h).
     pub const MAX_PORTS: usize = 512;
-    /// 4,096 full frames: 22 ms at 180,000 packets a second, which outlasts a few time slices of others.
+    /// 4,096 full frames, or 22 ms at 180,000 packets per second: longer than a few time slices of other
+    /// processes.
     const MAX_RING: usize = 8 << 20;
-    /// A quarter of BMv2's libpcap default (2 MiB): enough at the rates that many ports on one machine leave.
+    /// A quarter of libpcap's default in BMv2 (2 MiB), enough for the rate per port when one machine has many
+    /// ports.
     const MIN_RING: usize = 512 << 10;
-    /// Memory for all rings of a switch, in bytes. The kernel cannot swap it.
+    /// Memory for all rings of a switch, in bytes. The kernel cannot swap it out.
     const ALL_RINGS: usize = 32 << 20;
 
-    /// Memory for each ring of a switch with this many ports.
+    /// Returns the ring size in bytes for each port of a switch with this many ports.
     pub fn ring_bytes_for(ports: usize) -> usize {
         (Self::ALL_RINGS / ports.max(1)).clamp(Self::MIN_RING, Self::MAX_RING)
     }
@@ -75,7 +76,7 @@ impl DataplaneConfig {
         self.dump_bytes > 0 || self.trace
     }
 
-    /// Returns the configuration of the switch behind the ports. As in BMv2 every port number has queues, whether an
+    /// Returns the configuration of the switch. As in BMv2, every port number has queues, whether an
     /// interface is attached or not, so that one can be attached later.
     pub fn switch_config(&self) -> SwitchConfig {
         let ports = (0..=MAX_PORT).filter(|&port| port != self.drop_port);
@@ -93,7 +94,7 @@ impl DataplaneConfig {
 }
 
 impl Default for DataplaneConfig {
-    /// As simple_switch starts: microseconds, one queue of 64 packets a port.
+    /// The defaults of simple_switch: microseconds, and one queue of 64 packets per port.
     fn default() -> DataplaneConfig {
         DataplaneConfig {
             frames: FrameSource::Interfaces,

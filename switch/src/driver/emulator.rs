@@ -1,7 +1,8 @@
-//! Links between pairs of interfaces: one thread that carries frames from one to the other when they are due.
+//! Emulates links between pairs of interfaces: a thread moves each frame from one interface to the other when
+//! it is due.
 //!
-//! [`crate::link`] decides when a frame arrives and whether it is lost; this module has the sockets, the clock and
-//! the commands.
+//! [`crate::link`] decides when a frame arrives and whether it is lost; this module has the sockets, the
+//! clock and the commands.
 
 use super::clock::MonotonicClock;
 use super::handle::{DataplaneError, MAX_COMMANDS};
@@ -20,70 +21,73 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_units::Time;
 
-/// Frames taken from an interface at once.
+/// Frames read from an interface per batch.
 const RX_BATCH: usize = 32;
-/// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
+/// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
 const SPIN: Time = Time::from_us(20);
-/// A sleep may end before its deadline by this share of it, so that waiting awake costs a processor no more.
+/// A sleep ends early by at most its length divided by this, which bounds the processor time spent on
+/// spinning.
 const EARLY_WAKE_DIVISOR: u64 = 8;
 /// The most by which a sleep ends early.
 const MAX_EARLY_WAKE: Time = Time::from_us(200);
-/// Interval at which a missing interface is looked for, in case the notification of its return is lost.
+/// Interval at which a missing interface is looked up again, in case the netlink notification of its return
+/// is lost.
 const INTERFACE_RETRY_INTERVAL: Time = Time::from_secs(1);
-/// The index of the switch in what wakes the thread: here is none.
+/// The switch index of the emulator's ports in epoll tokens, which have one. An emulator has no switch.
 const NO_SWITCH: u16 = 0;
-/// Memory for the frames that wait at each interface.
+/// Receive ring of each interface, in bytes.
 const RING_BYTES: usize = 256 << 10;
 
-/// A link to be emulated.
+/// A link to emulate.
 #[derive(Clone, Debug, PartialEq)]
 pub struct EmulatedLink {
-    /// Its name.
+    /// The name by which [`LinkEmulatorHandle::change`] finds the link.
     pub name: String,
-    /// The interfaces that it joins.
+    /// The names of the two interfaces that it connects.
     pub ends: [String; 2],
-    /// Its rate, delay, losses and so on.
+    /// Applied to each direction separately.
     pub parameters: LinkParameters,
 }
 
-/// The state of a link.
+/// The state of an emulated link.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkStatus {
-    /// The link with its present parameters.
+    /// The link with its current parameters.
     pub link: EmulatedLink,
-    /// The directions from its first end and from its second end.
+    /// The direction from `ends[0]`, then the direction from `ends[1]`.
     pub directions: [DirectionStatus; 2],
 }
 
 /// The state of an emulator.
 #[derive(Clone, Debug, PartialEq)]
 pub struct LinkEmulatorStats {
-    /// Each link.
+    /// In the order of `LinkEmulator::start`.
     pub links: Vec<LinkStatus>,
-    /// Lateness of the last arrivals, ascending.
+    /// Lateness of recent arrivals, ascending.
     pub lateness: Vec<Time>,
 }
 
-/// Sees the frames of an emulator's links. Calls come from its thread, which waits for them.
+/// Receives the frames of an emulator's links. It is called on the emulator's thread, and delays it.
 pub trait LinkObserver: Send {
-    /// A frame leaves a link by the interface with this number: `2 n` for the first end of the n-th link, `2 n + 1` for
-    /// its second end.
+    /// A frame left a link by the interface with this number: `2 n` for the first end of the n-th link, `2 n
+    /// + 1` for its second end.
     fn delivered(&mut self, now: Time, interface: u16, frame: &[u8]);
-    /// A frame enters a link by the interface with this number.
+    /// A frame entered a link by the interface with this number. `now` is the time at which the kernel
+    /// received it.
     fn received(&mut self, now: Time, interface: u16, frame: &[u8]);
 }
 
-/// Something to do on the emulator's thread.
+/// A command for the emulator's thread.
 type EmulatorCommand = Box<dyn FnOnce(&mut Emulator) + Send>;
 
-/// Links that are emulated by a thread. Dropping it stops the thread; the interfaces stay.
+/// A running link emulator. Dropping it stops its thread; the interfaces stay.
 #[derive(Debug)]
 pub struct LinkEmulator {
     handle: LinkEmulatorHandle,
     thread: Option<JoinHandle<()>>,
 }
 
-/// A handle on an emulator, for any thread.
+/// A handle of an emulator, for any thread.
 #[derive(Clone, Debug)]
 pub struct LinkEmulatorHandle {
     orders: SyncSender<EmulatorCommand>,
@@ -91,11 +95,12 @@ pub struct LinkEmulatorHandle {
 }
 
 impl LinkEmulator {
-    /// Joins the interfaces of all links, in the network namespace of the caller: all or none.
+    /// Opens the interfaces of all links in the caller's network namespace and starts the thread, or fails
+    /// without effect. `seed` seeds losses and other random events.
     ///
     /// # Errors
     ///
-    /// If an interface is absent, or raw sockets are not allowed.
+    /// An interface is absent, or the caller may not open raw sockets.
     pub fn start(
         links: Vec<EmulatedLink>,
         seed: u64,
@@ -106,19 +111,19 @@ impl LinkEmulator {
         let handle = LinkEmulatorHandle { orders, wake: poll.wake() };
         let mut emulator = Emulator::open(links, seed, observer, poll, receiver)?;
         let thread = std::thread::Builder::new().name("links".into()).spawn(move || {
-            // Without it, timers may be 50 us late (prctl(2), PR_SET_TIMERSLACK).
+            // The default timer slack lets timers fire 50 us late (prctl(2), PR_SET_TIMERSLACK).
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             emulator.run();
         })?;
         Ok(LinkEmulator { handle, thread: Some(thread) })
     }
 
-    /// Returns a handle. It outlives the emulator, and then says so.
+    /// Returns a handle. After the emulator has stopped, its calls return [`DataplaneError::Stopped`].
     pub fn handle(&self) -> LinkEmulatorHandle {
         self.handle.clone()
     }
 
-    /// Returns whether its thread runs: it ends with the emulator, or by a bug.
+    /// Returns whether the thread runs. It ends when the emulator is dropped, or if it panics.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -140,33 +145,33 @@ impl LinkEmulatorHandle {
         self.ask(Emulator::stats)
     }
 
-    /// Changes the links with these names. Frames in flight keep their time of arrival. Returns `false` and changes
-    /// nothing if there is no link of one of the names.
+    /// Changes the links with these names. Frames in flight keep their time of arrival. Returns `false` and
+    /// changes nothing if one of the names is unknown.
     pub fn change(&self, names: Vec<String>, change: LinkChange) -> Reply<bool> {
         self.ask(move |emulator| emulator.change(&names, change))
     }
 
     fn ask<R: Send + 'static>(&self, job: impl FnOnce(&mut Emulator) -> R + Send + 'static) -> Reply<R> {
         let (promise, reply) = oneshot::channel();
-        // The order is dropped, and with it the promise, if the thread has ended: the reply says so.
+        // If the thread has ended, the command is dropped with its promise, so the reply is `Stopped`.
         self.order(move |emulator| promise.answer(Ok::<R, DataplaneError>(job(emulator))));
         reply
     }
 
     fn order(&self, order: impl FnOnce(&mut Emulator) + Send + 'static) {
         let _ = self.orders.send(Box::new(order));
-        // It can only fail if the counter is at its maximum: the thread wakes anyway.
+        // The write fails only if the eventfd's counter would overflow, in which case the thread is awake.
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }
 }
 
-/// One link: its ends are the ports `2 n` and `2 n + 1`, and `directions[e]` leads away from end `e`.
+/// One link. Its ends are the ports `2 n` and `2 n + 1`; `directions[e]` leads away from end `e`.
 struct Link {
     link: EmulatedLink,
     directions: [LinkChannel; 2],
 }
 
-/// The state of the thread.
+/// The state of the emulator's thread.
 struct Emulator {
     clock: MonotonicClock,
     links: Vec<Link>,
@@ -177,9 +182,9 @@ struct Emulator {
     orders: Receiver<EmulatorCommand>,
     observer: Option<Box<dyn LinkObserver>>,
     lateness: Lateness,
-    /// The mean delay between the deadline of a sleep and the return from it, over the last sleeps.
+    /// Moving average of the delay between the deadline of a sleep and its end.
     mean_wake_latency: Time,
-    /// The deadline for which it woke early, and waits awake.
+    /// The deadline until which the thread spins, after it woke early for it.
     spin_until: Time,
     running: bool,
 }
@@ -237,7 +242,7 @@ impl Emulator {
         }
     }
 
-    /// Takes a batch from each interface. Returns whether there was any frame.
+    /// Reads a batch from each interface into its link. Returns whether there were any frames.
     fn receive(&mut self) -> bool {
         let (now, wall) = (self.clock.now(), capture::wall_clock());
         let mut worked = false;
@@ -245,21 +250,23 @@ impl Emulator {
             let Emulator { links, ports, pool, observer, .. } = self;
             let Link { link, directions } = &mut links[at / 2];
             let frames = ports[at].receive(RX_BATCH, |number, received, bytes| {
-                // It was there before this thread looked.
-                let came = now.saturating_sub(nanos(wall.saturating_sub(received)));
+                // The frame arrived before this thread read it, by the difference of the two wall-clock
+                // times.
+                let arrived_at = now.saturating_sub(nanos(wall.saturating_sub(received)));
                 if let Some(observer) = observer {
-                    observer.received(came, number, bytes);
+                    observer.received(arrived_at, number, bytes);
                 }
                 let mut frame = pool.get();
                 frame.set_bytes(bytes);
-                directions[at % 2].send(&link.parameters, came, frame, pool);
+                directions[at % 2].send(&link.parameters, arrived_at, frame, pool);
             });
             worked |= frames > 0;
         }
         worked
     }
 
-    /// Sends what has arrived. Returns when the next frame will.
+    /// Sends the frames that have arrived. Returns the time of the next arrival, [`Time::MAX`] if there is
+    /// none.
     fn deliver(&mut self) -> Time {
         let mut due = Time::MAX;
         for at in 0..self.ports.len() {
@@ -290,7 +297,7 @@ impl Emulator {
         due
     }
 
-    /// Sleeps until a frame comes or is due, or stays awake if that is soon.
+    /// Sleeps until a frame is received or due, or spins once if that is soon.
     fn sleep_or_spin(&mut self, due: Time) {
         let now = self.clock.now();
         let mut wait = due.saturating_sub(now);
@@ -304,7 +311,7 @@ impl Emulator {
             self.poll.woken.links = true;
         }
         self.poll.wait((due < Time::MAX || wait <= INTERFACE_RETRY_INTERVAL).then_some(wait));
-        // Something else may have woken it before: then there is more to sleep.
+        // If another event ended the sleep early, the next call sleeps again.
         self.spin_until = Time::ZERO;
         if let Some(late) = self.clock.now().checked_sub(now + wait) {
             self.mean_wake_latency = (self.mean_wake_latency * 7 + late.min(MAX_EARLY_WAKE)) / 8;

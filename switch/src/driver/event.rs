@@ -1,41 +1,40 @@
-//! Notifications from the data plane: digests, packets for the controller, and ports that come up or go down.
+//! Notifications from the data plane: digests, packet-ins and port state changes.
 
 use crate::pipeline::Digest;
 
-/// A notification from the data plane.
+/// A notification from the data plane. Subscribers get it on the data-plane thread.
 #[derive(Clone, Copy, Debug)]
 pub enum DataplaneEvent<'a> {
     /// The program sent a packet to the CPU port.
     PacketIn {
-        /// The whole frame as it left the deparser, controller header first.
+        /// The frame as the deparser emitted it, controller header first.
         frame: &'a [u8],
     },
-    /// The program has a message for its controller.
+    /// The program sent a digest message.
     Digest(&'a Digest),
-    /// A port came up or went down.
+    /// A port went up or down.
     Port {
-        /// Its number.
         port: u16,
-        /// True if it can send and receive now.
+        /// True if the port can send and receive.
         up: bool,
     },
 }
 
-/// A subscriber's answer to a notification.
+/// The response of a subscriber to a notification.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Delivery {
-    /// The subscriber has taken the notification.
+    /// The subscriber accepted the notification.
     Taken,
-    /// The subscriber needs the notification and has no room for it: it is lost.
+    /// The subscriber has no room for the notification, which is lost.
     Full,
-    /// The subscriber does not need this notification.
+    /// The subscriber does not handle this kind of notification.
     Ignored,
-    /// The subscriber has ended and is removed.
+    /// The subscriber has ended; it is removed.
     Gone,
 }
 
-/// The listener. Called on the data-plane thread, so it must not block: it copies what it needs into
-/// a channel with bounds and returns.
+/// A subscriber. It is called on the data-plane thread, so it must not block: it copies what it needs into a
+/// bounded channel and returns.
 pub(super) type Subscriber = Box<dyn FnMut(DataplaneEvent<'_>) -> Delivery + Send>;
 
 #[derive(Default)]
@@ -46,7 +45,7 @@ impl Subscribers {
         self.0.push(subscriber);
     }
 
-    /// Passes a notification to all subscribers. Returns true if at least one has taken it.
+    /// Passes a notification to all subscribers. Returns whether at least one accepted it.
     pub fn notify(&mut self, notice: DataplaneEvent<'_>) -> bool {
         let mut taken = false;
         self.0.retain_mut(|subscriber| {

@@ -1,14 +1,14 @@
-//! The data-plane thread: it reads frames, runs the switches, and sends frames.
+//! The data-plane thread: reads frames, runs the switches, and sends frames.
 //!
-//! In each round it takes one batch of frames from each interface and sends all that follows from it before it turns
-//! to the next. A flooded port therefore gets no more than one batch per round, and no queue of a switch grows by
-//! more than one batch at a time. The thread sleeps in epoll when all rings are empty. Under load it does not sleep:
-//! batches grow, and a frame costs its share of a `sendmmsg` and no other system call. Frames beyond the capacity are
-//! dropped by the kernel, which finds the ring full, at the sender's expense.
+//! Each round reads one batch of frames from each interface, and sends everything that results from it before
+//! the next interface. A flooded port therefore gets at most one batch per round, and no queue of a switch
+//! grows by more than one batch at a time. The thread sleeps in epoll when all rings are empty. Under load it
+//! does not sleep: batches grow, and a frame costs its share of a `sendmmsg` and no other system call. When
+//! frames arrive faster than that, the ring is full and the kernel drops them, at the sender's expense.
 //!
-//! One thread moves the frames of all its switches. A frame between two of them is a box that moves from one queue to
-//! another. Events on such a link are processed in order, each with the time that the link's rate and length give it:
-//! a thread that was descheduled for a while does not distort telemetry.
+//! One thread moves the frames of all its switches. A frame between two of them is a box that moves from one
+//! queue to another. Events on such a link are processed in order, each with the time that the rate and delay
+//! of the link give it, so that telemetry is right even if the thread was descheduled for a while.
 
 use super::clock::MonotonicClock;
 use super::handle::Command;
@@ -21,16 +21,17 @@ use std::sync::atomic::{AtomicU64, Ordering};
 use std::sync::mpsc::Receiver;
 use weir_units::Time;
 
-/// Commands run for a switch between two rounds.
+/// Commands run for one switch per round.
 const COMMAND_BATCH: usize = 16;
-/// Rounds under load between two looks at what else may have happened (links, writable sockets).
+/// Rounds under load after which epoll is polled for link changes and writable sockets.
 const ROUNDS_BETWEEN_POLLS: u32 = 64;
-/// Timers run between two batches of frames: many times what a batch causes, so that frames do not gather on links, and
-/// few enough for rings and commands to have their turn.
+/// The most timers that run between two batches of frames. A batch causes far fewer, so frames do not
+/// accumulate on links; the bound keeps a flood of timers from starving rings and commands.
 const TIMER_BATCH: u32 = 4096;
-/// A deadline nearer than this is waited for awake: sleep and wake-up take as long.
+/// A deadline nearer than this is awaited by spinning, because a sleep and the wake-up take as long.
 const SPIN_THRESHOLD: Time = Time::from_us(20);
-/// Interval at which a missing interface is looked for, in case the notification of its return is lost.
+/// Interval at which a missing interface is looked up again, in case the netlink notification of its return
+/// is lost.
 const RETRY: Time = Time::from_secs(1);
 
 pub(super) struct EventLoop {
@@ -39,12 +40,12 @@ pub(super) struct EventLoop {
     switches: Vec<Runtime>,
     commands: Vec<Receiver<Command>>,
     commands_posted: Arc<AtomicU64>,
-    /// The value of `commands_posted` when the commands were last run.
+    /// The value of `commands_posted` when the command queues were last read.
     commands_seen: u64,
     timers: Timers,
-    /// The ports that frames come by from outside: index of the switch, and of the port in it.
+    /// The ports on interfaces: index of the switch, and index of the port in it.
     external: Vec<(u16, u16)>,
-    /// Index into `external` of the port that the next round begins with.
+    /// Index into `external` of the port at which the next round starts.
     first: usize,
 }
 
@@ -70,11 +71,12 @@ impl EventLoop {
         }
     }
 
-    /// Forwards until told to stop; returns the switches.
+    /// Runs the loop until a switch is stopped; returns the switches.
     pub fn run(mut self) -> Vec<Runtime> {
         let mut rounds = 0;
         loop {
-            // What is due comes first: its time is that of its timer, not of what is looked at late.
+            // Due timers come before frames that are read now: their events carry the timer's time, which is
+            // earlier.
             let mut worked = self.run_timers();
             worked |= self.run_commands();
             if self.switches.iter().any(|switch| !switch.running) {
@@ -93,7 +95,8 @@ impl EventLoop {
         self.switches
     }
 
-    /// Runs what was asked for, and what follows from it. `true` if there was anything.
+    /// Runs queued commands and sends what they released. Returns whether there were any.
+    // Acquire pairs with the Release in `DataplaneHandle::wake`: the commands counted here are in the queues.
     fn run_commands(&mut self) -> bool {
         let posted = self.commands_posted.load(Ordering::Acquire);
         if posted == self.commands_seen {
@@ -106,7 +109,7 @@ impl EventLoop {
                 command(switch);
                 ran += 1;
                 if ran == COMMAND_BATCH {
-                    // There may be more.
+                    // The queue may hold more; the next round reads it again.
                     self.commands_seen = posted.wrapping_sub(1);
                     break;
                 }
@@ -122,7 +125,7 @@ impl EventLoop {
         true
     }
 
-    /// Ports were added or removed, or links plugged in or pulled.
+    /// Collects the ports on interfaces again, and passes plugged and unplugged links on to their other ends.
     fn rebuild_port_lists(&mut self) {
         self.external.clear();
         for index in 0..self.switches.len() {
@@ -138,7 +141,8 @@ impl EventLoop {
         }
     }
 
-    /// A batch from each interface. `true` if there was any.
+    /// Reads a batch from each interface and the next frame of the files. Returns whether there were any
+    /// frames.
     fn receive_round(&mut self) -> bool {
         let mut worked = false;
         for switch in &mut self.switches {
@@ -163,13 +167,14 @@ impl EventLoop {
         worked
     }
 
-    /// Does what is due. `true` if there was anything.
+    /// Runs due timers. Returns whether there were any.
     fn run_timers(&mut self) -> bool {
         let Some(mut next) = self.timers.next() else { return false };
         let mut now = self.clock.now();
         for ran in 0..TIMER_BATCH {
             if next > now {
-                // The clock is read again only when all is done that was due when it was read last.
+                // All timers up to `now` are due. The clock is read again when the next one is later: one
+                // read per batch of timers.
                 now = self.clock.now();
             }
             let Some(timer) = self.timers.pop(now) else { return ran > 0 };
@@ -192,7 +197,7 @@ impl EventLoop {
         true
     }
 
-    /// Brings frames from a link to where it ends.
+    /// Moves frames that have arrived at the far end of a link to the interface or the switch there.
     fn deliver_link(&mut self, timer: Timer, now: Time) {
         let from = usize::from(timer.switch);
         let Some(port) = self.switches[from].port(timer.port) else { return };
@@ -206,7 +211,7 @@ impl EventLoop {
         self.switches[from].arm_link_timer(timer.port, &mut self.timers);
     }
 
-    /// Gives what has reached the end of an inner link to the switch there.
+    /// Passes frames that have arrived at the far end of an internal link to the switch there.
     fn forward_internal(&mut self, from: usize, port: u16, (to, port_there): (usize, u16), now: Time) {
         for _ in 0..RX_BATCH {
             let sender = &mut self.switches[from];
@@ -216,7 +221,8 @@ impl EventLoop {
                 return;
             };
             let receiver = &mut self.switches[to];
-            // Boxes would gather where frames leave the fabric.
+            // The sender gets a box in exchange for the one that moves. Otherwise boxes would collect in the
+            // pools of the switches at which frames leave the fabric.
             let spare = (!receiver.out.pool.is_empty()).then(|| receiver.out.pool.get());
             receiver.deliver(at, now, port_there, packet);
             receiver.transmit_ready(&mut self.timers);
@@ -226,7 +232,8 @@ impl EventLoop {
         }
     }
 
-    /// Sleeps until an event, or spins for a deadline that is near. Returns whether it slept.
+    /// Sleeps until an event or the next deadline; spins once if the deadline is near. Returns whether it
+    /// slept.
     fn sleep_or_spin(&mut self) -> bool {
         let due = self.timers.next().unwrap_or(Time::MAX);
         let now = self.clock.now();
@@ -250,7 +257,7 @@ impl EventLoop {
         true
     }
 
-    /// Waits, and deals with what is neither frame nor command.
+    /// Waits for events, then handles writable sockets and changed interfaces. `None` waits without limit.
     fn poll(&mut self, timeout: Option<Time>) {
         self.poll.wait(timeout);
         while let Some((switch, port)) = self.poll.woken.writable.pop() {

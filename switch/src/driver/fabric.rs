@@ -1,4 +1,4 @@
-//! Many switches on one data-plane thread, with the links between them in memory.
+//! Many switches on one data-plane thread, connected by links in memory.
 
 use super::StartError;
 use super::clock::MonotonicClock;
@@ -16,25 +16,24 @@ use std::thread::JoinHandle;
 
 /// A switch of a fabric.
 pub struct FabricMember {
-    /// Its configuration. Every port in [`Self::inner`] has its rate and delay in
-    /// [`wires`](DataplaneConfig::wires).
+    /// Every port of [`Self::inner`] must have its rate and delay in
+    /// [`port_links`](DataplaneConfig::port_links).
     pub config: DataplaneConfig,
-    /// The switch, if there is a program already.
+    /// The switch; `None` if no program is installed yet.
     pub switch: Option<Box<Switch>>,
-    /// Ports on interfaces.
+    /// Ports on interfaces: port number and interface name.
     pub ports: Vec<(u16, String)>,
-    /// Ports on links to other switches of the fabric.
+    /// Ports that are connected to other switches of the fabric.
     pub inner: Vec<FabricPort>,
 }
 
 /// One end of a link between two switches of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct FabricPort {
-    /// Its number.
     pub port: u16,
-    /// Its name, where an interface would have one.
+    /// A name for reports, in place of an interface name.
     pub name: String,
-    /// The other end: index of the switch, and its port.
+    /// The other end: index of the switch in the fabric, and port number.
     pub to: (u16, u16),
 }
 
@@ -46,12 +45,12 @@ pub struct FabricDataplane {
 }
 
 impl FabricDataplane {
-    /// Starts the thread in the network namespace of the caller, and attaches all ports or none. No frame moves
-    /// before all ports are attached.
+    /// Starts the thread in the caller's network namespace and attaches all ports, or none on an error. No
+    /// frame moves before all ports are attached.
     ///
     /// # Panics
     ///
-    /// If there is no switch, or a link leads to one that is not there.
+    /// If `members` is empty, or a link leads to a switch that does not exist.
     ///
     /// # Errors
     ///
@@ -73,7 +72,8 @@ impl FabricDataplane {
             configs.push(config);
         }
         let thread = std::thread::Builder::new().name("dataplane".into()).spawn(move || {
-            // Without it, timers may be 50 us late (prctl(2), PR_SET_TIMERSLACK), which shaping would show.
+            // The default timer slack lets timers fire 50 us late (prctl(2), PR_SET_TIMERSLACK), which would
+            // show in shaped traffic.
             let _ = rustix::thread::set_current_timer_slack(std::num::NonZeroU64::new(1));
             let runtime = |(number, config)| Runtime::new(number, config, clock, poll.watched());
             let switches = (0..).zip(configs).map(runtime).collect();
@@ -87,13 +87,13 @@ impl FabricDataplane {
         Ok(fabric)
     }
 
-    /// Handles on the switches, in the order of the members, for any thread. They outlive the data plane, and then say
-    /// so.
+    /// Returns a handle of each switch, in the order of the members. After the data plane has stopped, their
+    /// calls return [`DataplaneError::Stopped`](super::DataplaneError::Stopped).
     pub fn handles(&self) -> &[DataplaneHandle] {
         &self.handles
     }
 
-    /// Returns whether its thread runs. It ends after [`Self::stop`], or if it panics.
+    /// Returns whether the thread runs. It ends after [`Self::stop`], or if it panics.
     pub fn is_running(&self) -> bool {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
@@ -114,7 +114,7 @@ impl Drop for FabricDataplane {
     fn drop(&mut self) {
         if let Some(thread) = self.thread.take() {
             self.handles[0].stop();
-            // A panic of the thread was reported on stderr; this may run while another one unwinds.
+            // A panic of the thread was reported on stderr. This may run while another panic unwinds.
             let _ = thread.join();
         }
     }

@@ -1,4 +1,4 @@
-//! Handles, by which other threads control the data plane.
+//! Handles with which other threads control the data plane.
 
 use super::event::{DataplaneEvent, Delivery};
 use super::fabric::FabricPort;
@@ -17,65 +17,60 @@ use std::sync::mpsc::{SyncSender, TrySendError};
 use thiserror::Error;
 use weir_units::Time;
 
-/// Something to do on the data-plane thread, between two batches of frames.
+/// A command, run on the data-plane thread between two batches of frames.
 pub(super) type Command = Box<dyn FnOnce(&mut Runtime) + Send>;
 
-/// Capacity of the command queue. While it is full, calls block and packet-outs are refused.
+/// Capacity of the command queue of a switch. While it is full, calls block and packet-outs fail.
 pub(super) const MAX_COMMANDS: usize = 1024;
 
-/// The reason why the data plane did not run a command.
+/// The error of a command to the data plane.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum DataplaneError {
-    /// It is shut down.
+    /// The thread has ended.
     #[error("the data plane has stopped")]
     Stopped,
-    /// No pipeline was set yet.
+    /// No program is installed.
     #[error("the switch has no program yet; set a forwarding pipeline first")]
     NoProgram,
     /// The closure panicked. The switch continues, with the changes that the closure had made before.
-    #[error("a control operation failed by a bug in this program; the log has more")]
+    #[error("a control operation panicked; see the log")]
     Panicked,
-    /// There is no CPU port to put the packet in by.
+    /// The switch has no CPU port by which a packet could be injected.
     #[error("the switch has no CPU port; start it with --cpu-port")]
     NoCpuPort,
-    /// Too many packets wait already.
-    #[error("too many packets wait for the data plane; send slower")]
+    /// The command queue is full.
+    #[error("the data plane's command queue is full; retry later")]
     Busy,
     /// The port cannot be added or removed.
     #[error("port {port}: {reason}")]
-    Port {
-        /// Its number.
-        port: u16,
-        /// The reason.
-        reason: String,
-    },
+    Port { port: u16, reason: String },
 }
 
-/// A handle on a running data plane: cheap to clone, usable from any thread.
+/// A handle of a running data plane: cheap to clone, usable from any thread.
 ///
 /// Every call becomes a command that the data-plane thread runs between two batches of frames, in the order
-/// of the calls. The data plane never waits for the caller. The caller waits for the answer with
-/// [`Reply::wait`] on a thread, or by awaiting the [`Reply`] in any executor; a call itself blocks only while
-/// 1,024 commands wait.
+/// of the calls. The data plane never waits for the caller. The caller gets the result with [`Reply::wait`]
+/// on a thread, or by awaiting the [`Reply`] in any executor. A call itself blocks only while 1,024 commands
+/// are queued.
 ///
-/// Commands run while no frame moves: build what takes long before the call (a whole [`Switch`] with its
-/// entries, say, to be [installed](Self::install) at once).
+/// No frame moves while a command runs. Prepare lengthy work before the call: for example, build a whole
+/// [`Switch`] with its entries and then [install](Self::install) it.
 #[derive(Clone, Debug)]
 pub struct DataplaneHandle {
     pub(super) commands: SyncSender<Command>,
-    /// Counts the commands of all switches of the data plane.
+    /// Number of commands posted to all switches of the data plane.
     pub(super) posted: Arc<AtomicU64>,
     pub(super) wake: Arc<OwnedFd>,
     pub(super) cpu_port: Option<u16>,
 }
 
 impl DataplaneHandle {
-    /// Runs `operation` on the switch with the present time, and blocks until it returns. For threads; see
-    /// [`Self::call`].
+    /// Runs `operation` on the switch with the current time, and blocks until it returns. See [`Self::call`]
+    /// for executors.
     ///
     /// # Errors
     ///
-    /// There is no program yet, `operation` panicked, or the data plane has stopped.
+    /// No program is installed, `operation` panicked, or the data plane has stopped.
     pub fn with<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
@@ -83,7 +78,7 @@ impl DataplaneHandle {
         self.call(operation).wait()
     }
 
-    /// Runs `operation` on the switch with the present time. For executors: await the reply.
+    /// Runs `operation` on the switch with the current time.
     pub fn call<R: Send + 'static>(
         &self,
         operation: impl FnOnce(&mut Switch, Time) -> R + Send + 'static,
@@ -94,27 +89,27 @@ impl DataplaneHandle {
         })
     }
 
-    /// Returns the clock, ports, CPU port and queue limits of a switch of this data plane.
+    /// Returns the configuration for a switch of this data plane: clock, ports, CPU port, queue limits.
     pub fn switch_config(&self) -> Reply<SwitchConfig> {
         self.submit(|runtime| Ok(runtime.switch_config()))
     }
 
-    /// Replaces the present switch by another one, and returns the old one with its queued frames, which are
-    /// not sent. Make the new one with [`Self::switch_config`] and fill its tables before, so that no frame
-    /// is processed with incomplete tables. Rates and limits set by [`Self::set_rate`],
-    /// [`Self::set_queue_rates`] and [`Self::set_queue_limits`] carry over.
+    /// Replaces the switch. Returns the old one with its queued frames, which are not sent. Create the new
+    /// one with [`Self::switch_config`] and fill its tables first, so that no frame is processed with
+    /// incomplete tables. Rates and limits set by [`Self::set_rate`], [`Self::set_queue_rates`] and
+    /// [`Self::set_queue_limits`] are applied to the new switch.
     pub fn install(&self, switch: Box<Switch>) -> Reply<Option<Box<Switch>>> {
         self.submit(|runtime| Ok(runtime.install(switch)))
     }
 
-    /// Sets the rate of a port, or of one of its queues; it holds for later programs too. `false`: no such
-    /// port or queue.
+    /// Sets the rate of a port, or of one of its queues, also for programs installed later. Returns `false`
+    /// if the port or queue does not exist.
     pub fn set_rate(&self, port: u16, priority: Option<u8>, rate: Rate) -> Reply<bool> {
         self.submit(move |runtime| Ok(runtime.set_rate(port, priority, rate)))
     }
 
-    /// Sets the rate of each queue of a port, or of all ports, or of those of one priority, as BMv2 does; it
-    /// holds for later programs too. `false`: no such port or priority.
+    /// Sets the rate of each selected queue, also for programs installed later. `None` selects all ports or
+    /// all priorities, as in BMv2. Returns `false` if the port or priority does not exist.
     pub fn set_queue_rates(&self, port: Option<u16>, priority: Option<u8>, rate: Rate) -> Reply<bool> {
         self.submit(move |runtime| {
             Ok(runtime.for_queues(port, priority, |runtime, port, priority| {
@@ -123,8 +118,8 @@ impl DataplaneHandle {
         })
     }
 
-    /// Sets the limits of each queue of a port, or of all ports, or of those of one priority; they hold for later
-    /// programs too. `false`: no such port or priority.
+    /// Sets the limits of each selected queue, also for programs installed later. `None` selects all ports or
+    /// all priorities. Returns `false` if the port or priority does not exist.
     pub fn set_queue_limits(
         &self,
         port: Option<u16>,
@@ -138,29 +133,30 @@ impl DataplaneHandle {
         })
     }
 
-    /// Attaches an interface, which must be there, as a port.
+    /// Attaches an interface, which must exist, as a port.
     pub fn add_port(&self, port: u16, interface: impl Into<String>) -> Reply<()> {
         let interface = interface.into();
         self.submit(move |runtime| runtime.add_port(port, &interface))
     }
 
-    /// Detaches a port's interface. Packets that wait for the port, and later ones for it, are dropped and counted.
+    /// Detaches the interface of a port. Queued and later packets for the port are dropped and counted.
     pub fn remove_port(&self, port: u16) -> Reply<()> {
         self.submit(move |runtime| runtime.remove_port(port))
     }
 
-    /// Returns all counts, and the state of each port.
+    /// Returns all counters and the state of each port.
     pub fn stats(&self) -> Reply<DataplaneStats> {
         self.submit(|runtime| Ok(runtime.stats()))
     }
 
-    /// Returns the state of the links at the ports that have one ([`DataplaneConfig::wires`](super::DataplaneConfig::wires)).
+    /// Returns the state of the links at the ports that have one
+    /// ([`DataplaneConfig::port_links`](super::DataplaneConfig::port_links)).
     pub fn links(&self) -> Reply<SwitchLinks> {
         self.submit(|runtime| Ok(runtime.links()))
     }
 
-    /// Changes the links at these ports: frames that the switch sends, and those that come from an interface. Frames
-    /// that come from another switch are changed there.
+    /// Changes the links at these ports, for frames that the switch sends and frames that an interface
+    /// receives. For frames from another switch of the fabric, change the link there.
     pub fn change_links(&self, ports: Vec<u16>, change: LinkChange) -> Reply<()> {
         self.submit(move |runtime| {
             runtime.change_links(&ports, change);
@@ -168,9 +164,9 @@ impl DataplaneHandle {
         })
     }
 
-    /// Calls `subscriber` with every [`DataplaneEvent`] from now on, on the data-plane thread: it must not block, nor
-    /// wait for a reply of this handle. It copies what it wants into a bounded channel, says
-    /// [`Delivery::Full`] if there is no room, and [`Delivery::Gone`] when it wants no more.
+    /// Calls `subscriber` with every later [`DataplaneEvent`], on the data-plane thread: it must not block,
+    /// nor wait for a reply of this handle. It copies what it needs into a bounded channel. It returns
+    /// [`Delivery::Full`] if the channel is full, and [`Delivery::Gone`] to be removed.
     pub fn subscribe(
         &self,
         subscriber: impl FnMut(DataplaneEvent<'_>) -> Delivery + Send + 'static,
@@ -185,7 +181,7 @@ impl DataplaneHandle {
     ///
     /// # Errors
     ///
-    /// There is no CPU port, too many commands wait, or the data plane has stopped.
+    /// The switch has no CPU port, the command queue is full, or the data plane has stopped.
     pub fn packet_out(&self, frame: Vec<u8>) -> Result<(), DataplaneError> {
         let cpu_port = self.cpu_port.ok_or(DataplaneError::NoCpuPort)?;
         let command: Command = Box::new(move |runtime| runtime.packet_out(cpu_port, &frame));
@@ -197,7 +193,7 @@ impl DataplaneHandle {
         Ok(())
     }
 
-    /// Puts in a switch and attaches ports, in one command.
+    /// Installs a switch and attaches ports, in one command.
     pub(super) fn attach_all(
         &self,
         switch: Option<Box<Switch>>,
@@ -211,9 +207,9 @@ impl DataplaneHandle {
         })
     }
 
-    /// Asks the data plane to end: its thread finishes its batch and returns.
+    /// Makes the data-plane thread end after its current batch.
     pub(super) fn stop(&self) {
-        // If it has stopped already, all is well.
+        // Sending fails only if the thread has ended already.
         let _ = self.commands.send(Box::new(Runtime::stop));
         self.wake();
     }
@@ -224,19 +220,21 @@ impl DataplaneHandle {
     ) -> Reply<R> {
         let (promise, reply) = oneshot::channel();
         let command: Command = Box::new(move |runtime| {
-            // A bug in control code must not end forwarding.
+            // A panic in a control operation must not end forwarding.
             let answer = catch_unwind(AssertUnwindSafe(|| operation(runtime)));
             promise.answer(answer.unwrap_or(Err(DataplaneError::Panicked)));
         });
-        // If there is nobody, the promise is dropped with the command, and the reply says so.
+        // If the thread has ended, the promise is dropped with the command, and the reply is `Stopped`.
         if self.commands.send(command).is_ok() {
             self.wake();
         }
         reply
     }
 
-    /// An eventfd's counter is far from full, and a failed write finds the thread awake anyway.
+    /// Wakes the data-plane thread. The write fails only if the eventfd's counter would overflow, in which
+    /// case the thread is awake.
     fn wake(&self) {
+        // Release: the command was queued before it is counted, see `EventLoop::run_commands`.
         self.posted.fetch_add(1, Ordering::Release);
         let _ = rustix::io::write(&*self.wake, &1u64.to_ne_bytes());
     }

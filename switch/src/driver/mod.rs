@@ -1,9 +1,9 @@
-//! The switch in real time, on network interfaces or pcap files.
+//! Runs switches in real time, on network interfaces or pcap files.
 //!
-//! Only this module and the servers beside it have a clock, sockets, threads and a log: a thin driver of the sans-IO
-//! [`Switch`]. One thread owns the switch and moves all frames ([`Dataplane`]), or all switches of a fabric
-//! ([`FabricDataplane`]); everything else speaks to it through a [`DataplaneHandle`]: the P4Runtime and Thrift
-//! servers run closures on the switch, take packet-ins and digests, inject packet-outs, set rates, add ports.
+//! This module is a thin driver of the sans-IO [`Switch`]: of this crate, only it has a clock, sockets,
+//! threads and a log. One thread owns the switch and moves all frames ([`Dataplane`]), or all switches of a
+//! fabric ([`FabricDataplane`]). Other threads use a [`DataplaneHandle`]: the P4Runtime and Thrift servers
+//! run closures on the switch, receive packet-ins and digests, inject packet-outs, set rates and add ports.
 //!
 //! ```no_run
 //! # use weir_switch::{Program, Switch, driver::*};
@@ -19,7 +19,8 @@
 //! # Ok(()) }
 //! ```
 //!
-//! Its cost and design decisions are described in `docs/switch.md`. All `unsafe` code is in [`af_packet`].
+//! `docs/switch.md` describes its cost and design decisions. All `unsafe` code of the driver is in
+//! [`af_packet`].
 
 pub mod af_packet;
 mod capture;
@@ -59,13 +60,12 @@ use crate::engine::Switch;
 use std::io;
 use thiserror::Error;
 
-/// The reason why a data plane did not start.
+/// The error of starting a data plane.
 #[derive(Debug, Error)]
 pub enum StartError {
-    /// The system refused a thread or an event queue.
+    /// A thread, socket or event queue could not be created.
     #[error("cannot start the data plane: {0}")]
     System(#[from] io::Error),
-    /// A port could not be attached.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
 }
@@ -75,8 +75,9 @@ pub enum StartError {
 pub struct Dataplane(FabricDataplane);
 
 impl Dataplane {
-    /// Starts the thread in the network namespace of the caller, with a switch if there is a program already, and
-    /// attaches all ports or none. No frame moves before all ports are attached.
+    /// Starts the thread in the caller's network namespace and attaches all ports, or none on an error. No
+    /// frame moves before all ports are attached. Without `switch` the data plane drops all frames until
+    /// [`DataplaneHandle::install`].
     ///
     /// # Errors
     ///
@@ -90,12 +91,13 @@ impl Dataplane {
         FabricDataplane::start(vec![member]).map(Dataplane)
     }
 
-    /// Returns a handle on it, for any thread. It outlives the data plane, and then says so.
+    /// Returns a handle for any thread. After the data plane has stopped, its calls return
+    /// [`DataplaneError::Stopped`].
     pub fn handle(&self) -> DataplaneHandle {
         self.0.handles()[0].clone()
     }
 
-    /// Returns whether its thread runs. It ends after [`Self::stop`], or if it panics.
+    /// Returns whether the thread runs. It ends after [`Self::stop`], or if it panics.
     pub fn is_running(&self) -> bool {
         self.0.is_running()
     }

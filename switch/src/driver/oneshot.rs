@@ -1,4 +1,4 @@
-//! An answer that comes later: to wait for on a thread, or to await in any executor.
+//! A oneshot channel for the reply to a command: the receiver can block, or await in any executor.
 
 use super::handle::DataplaneError;
 use std::future::Future;
@@ -18,17 +18,19 @@ struct Shared<T> {
 }
 
 impl<T> Shared<T> {
-    /// No code under the lock panics between two related changes: even a poisoned lock guards a consistent state.
+    /// Ignores poisoning: the state is replaced as a whole, so it is consistent even if a holder of the lock
+    /// panicked.
     fn lock(&self) -> MutexGuard<'_, State<T>> {
         self.state.lock().unwrap_or_else(PoisonError::into_inner)
     }
 }
 
-/// The answer of the data plane to one call. Dropping it does not undo the call.
+/// The result of a call to the data plane. Dropping it does not cancel the call.
 #[must_use = "wait for the answer, or await it"]
 pub struct Reply<T>(Arc<Shared<T>>);
 
-/// The other end of a [`Reply`]. Dropped without an answer it says that the data plane has stopped.
+/// The sending end of a [`Reply`]. If it is dropped without an answer, the reply is
+/// [`DataplaneError::Stopped`].
 pub(super) struct Promise<T>(Option<Arc<Shared<T>>>);
 
 pub(super) fn channel<T>() -> (Promise<T>, Reply<T>) {
@@ -58,11 +60,12 @@ impl<T> Drop for Promise<T> {
 }
 
 impl<T> Reply<T> {
-    /// Blocks this thread until the answer arrives. Never call it on the data-plane thread, that is, in a subscriber.
+    /// Blocks until the answer arrives. Must not be called on the data-plane thread, that is, in a
+    /// subscriber.
     ///
     /// # Errors
     ///
-    /// The error of the command.
+    /// The error of the command; [`DataplaneError::Stopped`] if the data plane ended before it ran.
     pub fn wait(self) -> Result<T, DataplaneError> {
         let mut state = self.0.lock();
         loop {
@@ -86,7 +89,7 @@ impl<T> Future for Reply<T> {
                 *state = State::Waiting(Some(context.waker().clone()));
                 Poll::Pending
             }
-            // Polled again after it was ready, which a future need not support.
+            // Polled again after completion, which a future need not support.
             State::Taken => Poll::Pending,
         }
     }

@@ -1,4 +1,4 @@
-//! Logs a packet's bytes (`--dump-packet-data`) and its steps through the program (log level trace).
+//! Logs the bytes of packets (`--dump-packet-data`) and their path through the program (log level trace).
 
 use super::config::DataplaneConfig;
 use crate::engine::{Switch, SwitchOutput};
@@ -6,7 +6,7 @@ use crate::packet::Packet;
 use crate::trace::PacketTrace;
 use weir_units::Time;
 
-/// [`Switch::receive`], told to the log.
+/// Same as [`Switch::receive`], with log output.
 #[cold]
 pub(super) fn receive(
     switch: &mut Switch,
@@ -22,7 +22,7 @@ pub(super) fn receive(
     log(config, &steps);
 }
 
-/// [`Switch::transmit`], told to the log.
+/// Same as [`Switch::transmit`], with log output.
 #[cold]
 pub(super) fn transmit(
     switch: &mut Switch,

@@ -1,5 +1,5 @@
-//! The classic pcap file (draft-ietf-opsawg-pcap): read in both byte orders and both resolutions, written
-//! little-endian in microseconds, as BMv2's libpcap does.
+//! The classic pcap format (draft-ietf-opsawg-pcap). Files are read in both byte orders and both time
+//! resolutions, and written in little-endian with microseconds, as libpcap does for BMv2.
 
 use std::fs::File;
 use std::io::{self, BufReader, BufWriter, ErrorKind, Read, Write};
@@ -8,43 +8,37 @@ use std::path::{Path, PathBuf};
 use std::time::Duration;
 use thiserror::Error;
 
-/// Timestamps in microseconds.
+/// Magic number: timestamps in microseconds.
 const MAGIC_US: u32 = 0xa1b2_c3d4;
-/// Timestamps in nanoseconds.
+/// Magic number: timestamps in nanoseconds.
 const MAGIC_NS: u32 = 0xa1b2_3c4d;
 /// The format's version since 1998.
 const VERSION: (u16, u16) = (2, 4);
-/// Magic 4, version 2 + 2, zone 4, accuracy 4, snap length 4, link type 4.
+/// Magic 4, version 2 + 2, time zone 4, accuracy 4, snap length 4, link type 4.
 const FILE_HEADER: usize = 24;
-/// Seconds 4, fraction 4, bytes kept 4, bytes on the wire 4.
+/// Seconds 4, fraction 4, bytes stored 4, bytes on the wire 4.
 const RECORD_HEADER: usize = 16;
 /// LINKTYPE_ETHERNET.
 const ETHERNET: u32 = 1;
-/// The longest frame: libpcap's MAXIMUM_SNAPLEN. A longer record is a broken file.
+/// The longest frame, libpcap's MAXIMUM_SNAPLEN. A longer record means a broken file.
 const MAX_FRAME: u32 = 262_144;
 
-/// The reason why a pcap file was refused.
+/// The error of reading or writing a pcap file.
 #[derive(Debug, Error)]
 pub enum PcapError {
-    /// It cannot be opened, read or written.
+    /// The file cannot be opened, read or written.
     #[error("{path}: {source}")]
-    Io {
-        /// The file.
-        path: PathBuf,
-        /// The system's error.
-        source: io::Error,
-    },
-    /// It is something else.
+    Io { path: PathBuf, source: io::Error },
+    /// The file has another format.
     #[error("{0}: not a pcap file; pcapng files need `editcap -F pcap` first")]
     NotPcap(PathBuf),
-    /// A record cannot be.
+    /// A record violates the format.
     #[error("{path}: record {record} {what}")]
     Record {
-        /// The file.
         path: PathBuf,
-        /// Counted from 1.
+        /// Number of the record, from 1.
         record: u64,
-        /// The violated rule of the format.
+        /// The violated rule, as the end of the message.
         what: &'static str,
     },
 }
@@ -86,7 +80,7 @@ impl PcapReader {
         Ok(PcapReader { path: path.into(), file, big_endian, nanoseconds, record: 0 })
     }
 
-    /// Reads the next frame into `frame`. Returns its timestamp, or `None` at the end of the file.
+    /// Reads the next frame into `frame`. Returns its timestamp since 1970; `None` at the end of the file.
     ///
     /// # Errors
     ///
@@ -97,7 +91,7 @@ impl PcapReader {
         while have < RECORD_HEADER {
             match self.file.read(&mut header[have..]) {
                 Ok(0) if have == 0 => return Ok(None),
-                Ok(0) => return Err(self.malformed("is cut off")),
+                Ok(0) => return Err(self.malformed("is truncated")),
                 Ok(more) => have += more,
                 Err(error) if error.kind() == ErrorKind::Interrupted => {}
                 Err(source) => return Err(PcapError::Io { path: self.path.clone(), source }),
@@ -110,15 +104,17 @@ impl PcapReader {
         };
         let (seconds, fraction, kept, len) = (word(0), word(4), word(8), word(12));
         if kept > MAX_FRAME {
-            return Err(self.malformed("is longer than any frame"));
+            return Err(self.malformed("exceeds the maximum frame length of 262144 bytes"));
         }
         if kept != len {
-            return Err(self.malformed("holds only a part of its frame; capture whole frames (tcpdump -s 0)"));
+            return Err(
+                self.malformed("is truncated by the snap length; capture whole frames (tcpdump -s 0)")
+            );
         }
         frame.resize(kept as usize, 0);
         match self.file.read_exact(frame) {
             Err(error) if error.kind() == ErrorKind::UnexpectedEof => {
-                return Err(self.malformed("is cut off"));
+                return Err(self.malformed("is truncated"));
             }
             other => other.map_err(|source| PcapError::Io { path: self.path.clone(), source })?,
         }
@@ -143,7 +139,7 @@ pub struct PcapWriter {
 }
 
 impl PcapWriter {
-    /// Creates a file of at most `limit` bytes; an existing one is emptied.
+    /// Creates a file of at most `limit` bytes, or truncates an existing one.
     ///
     /// # Errors
     ///
@@ -157,11 +153,12 @@ impl PcapWriter {
         header.extend([0; 8]);
         header.extend(MAX_FRAME.to_le_bytes());
         header.extend(ETHERNET.to_le_bytes());
-        // Others can foresee its name where they may write, too: a link there is not followed.
+        // The directory may be writable by other users, and the file name is predictable: following a link would let
+        // them overwrite any file of this user.
         let mut options = File::options();
         options.write(true).create(true).truncate(true).custom_flags(libc::O_NOFOLLOW);
         let file = options.open(path).map_err(|error| match path.is_symlink() {
-            true => io::Error::new(error.kind(), "this is a symbolic link, which is not followed; remove it"),
+            true => io::Error::new(error.kind(), "refusing to follow a symbolic link; remove it"),
             false => error,
         });
         let mut file = BufWriter::new(file.map_err(fail)?);
@@ -169,7 +166,7 @@ impl PcapWriter {
         Ok(PcapWriter { file, bytes_left: limit.saturating_sub(FILE_HEADER as u64), dirty: false })
     }
 
-    /// Writes a frame seen at `time` since 1970. Returns false if the frame, or an earlier one, does not fit the
+    /// Writes a frame with its time since 1970. Returns `false` if this frame or an earlier one exceeds the
     /// limit.
     ///
     /// # Errors
@@ -178,7 +175,7 @@ impl PcapWriter {
     pub fn write(&mut self, time: Duration, frame: &[u8]) -> io::Result<bool> {
         let size = (RECORD_HEADER + frame.len()) as u64;
         if size > self.bytes_left {
-            // So that a shorter one behind it is not written: the file shows a whole beginning.
+            // No shorter frame may follow, so that the file has the first frames without gaps.
             self.bytes_left = 0;
             return Ok(false);
         }
@@ -193,7 +190,7 @@ impl PcapWriter {
         Ok(true)
     }
 
-    /// Flushes the buffer to the system.
+    /// Flushes the buffer to the operating system.
     ///
     /// # Errors
     ///
@@ -261,14 +258,14 @@ mod tests {
             std::fs::write(&path, bytes).unwrap();
             PcapReader::open(&path).and_then(|mut file| file.read(&mut frame)).unwrap_err().to_string()
         };
-        assert!(refused(&bytes[..bytes.len() - 1]).ends_with("record 1 is cut off"));
-        assert!(refused(&bytes[..FILE_HEADER + 3]).ends_with("record 1 is cut off"));
+        assert!(refused(&bytes[..bytes.len() - 1]).ends_with("record 1 is truncated"));
+        assert!(refused(&bytes[..FILE_HEADER + 3]).ends_with("record 1 is truncated"));
         assert!(refused(b"hello").contains("not a pcap file"));
         assert!(refused(&[0x0a; 40]).contains("editcap"));
         bytes[FILE_HEADER + 15] = 3;
-        assert!(refused(&bytes).contains("only a part"));
+        assert!(refused(&bytes).contains("snap length"));
         bytes[FILE_HEADER + 8] = 0xff;
-        assert!(refused(&bytes).contains("longer than any frame"));
+        assert!(refused(&bytes).contains("exceeds the maximum frame length"));
         std::fs::remove_file(path).unwrap();
     }
 }

@@ -1,4 +1,4 @@
-//! The events that end the data plane's sleep: frames, commands, changed links, and a deadline.
+//! Waits for the events that wake the data plane: frames, commands, changed interfaces and deadlines.
 
 use super::port::Port;
 use rustix::event::{EventfdFlags, Timespec, epoll, eventfd};
@@ -13,27 +13,27 @@ use std::mem::MaybeUninit;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// RTMGRP_LINK (linux/rtnetlink.h): interfaces that come, go and change.
+/// RTMGRP_LINK (linux/rtnetlink.h): notifications of added, removed and changed interfaces.
 const LINK_GROUP: u32 = 1;
-/// Events taken at once.
+/// Events read per call of `epoll_wait`.
 const EVENTS: usize = 32;
 const COMMANDS: u64 = u64::MAX;
 const LINKS: u64 = u64::MAX - 1;
 const TIMER: u64 = u64::MAX - 2;
-/// Set in the number of a port whose socket became writable.
+/// Flag in the token of a port's sending socket.
 const WRITABLE: u64 = 1 << 32;
 const NANOS: u64 = 1_000_000_000;
 
-/// The events that woke the data plane, apart from frames.
+/// The events that woke the data plane, except frames, which are found by polling the rings.
 #[derive(Debug, Default)]
 pub(super) struct WakeEvents {
-    /// Interfaces changed, or one has an error.
+    /// True if an interface changed, or a port's socket has an error.
     pub links: bool,
-    /// Ports that can send again, each with the index of its switch.
+    /// Ports whose socket became writable: index of the switch, and port number.
     pub writable: Vec<(u16, u16)>,
 }
 
-/// The sockets that wake a data plane.
+/// The epoll instance that wakes a data plane.
 #[derive(Debug)]
 pub(super) struct EpollSet(OwnedFd);
 
@@ -41,41 +41,42 @@ pub(super) struct Poll {
     watched: Arc<EpollSet>,
     wake: Arc<OwnedFd>,
     links: OwnedFd,
-    /// Ends a sleep to the nanosecond; epoll's own timeout is whole milliseconds before Linux 5.11.
+    /// Wakes at a deadline with nanosecond resolution. The timeout of `epoll_wait` is in milliseconds, and
+    /// `epoll_pwait2` needs Linux 5.11.
     timer: OwnedFd,
-    /// The timer was set, and may have gone off.
+    /// True if the timer was set and may have expired.
     is_armed: bool,
     pub woken: WakeEvents,
 }
 
 impl EpollSet {
-    /// Wakes when a port has a frame, or an error.
+    /// Adds a port's receiving socket, which wakes on frames and errors.
     pub fn watch(&self, switch: u16, port: &Port) {
         let Some((receiver, _)) = port.sockets() else { return };
         let data = epoll::EventData::new_u64(token(switch, port.number));
         if let Err(error) = epoll::add(&self.0, receiver, data, epoll::EventFlags::IN) {
-            tracing::error!(port = port.number, %error, "cannot wait for frames");
+            tracing::error!(port = port.number, %error, "cannot add the port's socket to epoll");
         }
     }
 
-    /// Wakes once when a port's socket can send again.
+    /// Adds a port's sending socket, which wakes once when it becomes writable.
     pub fn watch_writable(&self, switch: u16, port: &Port) {
         let Some((_, sender)) = port.sockets() else { return };
         let data = epoll::EventData::new_u64(token(switch, port.number) | WRITABLE);
-        // It can only fail if the socket waits there already.
+        // Fails only if the socket has been added already.
         let _ = epoll::add(&self.0, sender, data, epoll::EventFlags::OUT | epoll::EventFlags::ONESHOT);
     }
 
-    /// No longer wakes for this port's socket.
+    /// Removes a port's sending socket.
     pub fn unwatch_writable(&self, port: &Port) {
         if let Some((_, sender)) = port.sockets() {
-            // It may never have been added.
+            // The socket may not have been added.
             let _ = epoll::delete(&self.0, sender);
         }
     }
 }
 
-/// Names a port of a switch in an event.
+/// Returns the epoll token of a port.
 fn token(switch: u16, port: u16) -> u64 {
     u64::from(switch) << 16 | u64::from(port)
 }
@@ -102,17 +103,17 @@ impl Poll {
         })
     }
 
-    /// Returns the sockets, to which each switch adds its ports'.
+    /// Returns the epoll set, to which each switch adds its ports' sockets.
     pub fn watched(&self) -> Arc<EpollSet> {
         self.watched.clone()
     }
 
-    /// Written to when a command waits.
+    /// Returns the eventfd that wakes the data plane when a command was queued.
     pub fn wake(&self) -> Arc<OwnedFd> {
         self.wake.clone()
     }
 
-    /// Sleeps until something happens, `timeout` passes (`None`: for ever), or not at all (zero).
+    /// Waits for events. `None` waits without limit, zero does not wait.
     pub fn wait(&mut self, timeout: Option<Time>) {
         const NOW: Timespec = Timespec { tv_sec: 0, tv_nsec: 0 };
         let sleeps = timeout != Some(Time::ZERO);
@@ -120,7 +121,7 @@ impl Poll {
             self.is_armed = timeout.is_some();
             let spec = |time: Time| Timespec {
                 tv_sec: (time.as_ns() / NANOS) as i64,
-                // A time of 0 would stop the timer.
+                // A value of 0 would disarm the timer.
                 tv_nsec: (time.as_ns() % NANOS).max(1) as i64,
             };
             let value = timeout.map_or(NOW, spec);
@@ -141,13 +142,13 @@ impl Poll {
                     let _ = rustix::io::read(&*self.wake, &mut [0; size_of::<u64>()]);
                 }
                 LINKS => {
-                    // Only that something changed is of interest: ports are looked at again. An overrun
-                    // (ENOBUFS) says the same.
+                    // The content of the messages is not needed, because all ports are refreshed. An overrun
+                    // (ENOBUFS) also sets the flag.
                     let mut scratch = [0; 4096];
                     while matches!(recv(&self.links, &mut scratch, RecvFlags::empty()), Ok((1.., _))) {}
                     self.woken.links = true;
                 }
-                // Setting it again takes back that it went off.
+                // The next `timerfd_settime` clears the expiration, so the descriptor need not be read.
                 TIMER => {}
                 port if port & WRITABLE != 0 => self.woken.writable.push(((port >> 16) as u16, port as u16)),
                 _ => self.woken.links |= flags.intersects(epoll::EventFlags::ERR | epoll::EventFlags::HUP),

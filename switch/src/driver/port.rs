@@ -1,4 +1,4 @@
-//! One port: its interface, or the files that stand for it, and what it counts.
+//! A port: its interface or files, its link, and its counters.
 
 use super::af_packet::{Interface, RxFrame, RxRing, TxSocket};
 use super::capture::Capture;
@@ -15,9 +15,9 @@ use weir_units::Time;
 
 /// The source and sink of a port's frames.
 enum PortBackend {
-    /// A network interface, and its sockets while it is there.
+    /// A network interface, with its sockets unless it is absent.
     Interface(Option<Sockets>),
-    /// A file that records sent frames. Received ones come from [`super::replay::Replay`].
+    /// A file to which frames are sent. Received frames come from [`super::replay::Replay`].
     File(PcapWriter),
     /// A link to a switch of the same data plane.
     Inner(InternalLink),
@@ -26,9 +26,9 @@ enum PortBackend {
 /// One end of a link between two switches of a data plane.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 struct InternalLink {
-    /// Index of the switch at the other end, and its port.
+    /// Index of the switch at the other end, and its port number.
     to: (u16, u16),
-    /// Plugged in at this end, and at the other.
+    /// Whether the link is plugged in at this end, and at the other. The port is up if both are.
     plugged: [bool; 2],
 }
 
@@ -41,27 +41,27 @@ struct Sockets {
 /// A port of the data plane.
 pub(super) struct Port {
     pub number: u16,
-    /// Name of the interface.
+    /// Name of the interface or of the pcap files.
     pub name: String,
     pub up: bool,
     pub counters: PortCounters,
     pub capture: Option<Capture>,
-    /// Frames that travel from the switch to the far end, if the port has a link.
+    /// Frames from the switch to the far end; `None` if the port has no link.
     pub in_flight: Option<InFlight>,
-    /// Frames that travel from the interface to the switch, likewise.
+    /// Frames from the interface to the switch; `None` if the port has no link, or an internal one.
     pub incoming: Option<InFlight>,
     medium: PortBackend,
     ring_bytes: usize,
-    /// Frames that left the switch and that the kernel has not taken yet.
+    /// Frames that the kernel has not accepted yet, at most [`TxSocket::BATCH`].
     outgoing: VecDeque<Box<Packet>>,
-    /// The kernel took no more, and has not said yet that it does.
+    /// The socket was full, and has not become writable since.
     pub tx_blocked: bool,
-    /// Room to restore what the kernel took out of a frame.
+    /// A received frame with its VLAN tag and checksum restored.
     scratch: Vec<u8>,
 }
 
 impl Port {
-    /// Returns a port on an interface, which must be there.
+    /// Opens a port on an interface, which must exist.
     pub fn open(number: u16, name: &str, ring_bytes: usize, capture: Option<Capture>) -> io::Result<Port> {
         let interface = Interface::find(name)?;
         let mut port = Port::new(number, name, PortBackend::Interface(None), capture);
@@ -70,12 +70,12 @@ impl Port {
         Ok(port)
     }
 
-    /// Returns a port that sends to a file.
+    /// Creates a port that sends to a file.
     pub fn to_file(number: u16, name: &str, file: PcapWriter) -> Port {
         Port { up: true, ..Port::new(number, name, PortBackend::File(file), None) }
     }
 
-    /// Returns a port on a link to a port of another switch of this data plane.
+    /// Creates a port on a link to a port of another switch of this data plane.
     pub fn inner(number: u16, name: &str, to: (u16, u16), capture: Option<Capture>) -> Port {
         let inner = InternalLink { to, plugged: [true; 2] };
         Port { up: true, ..Port::new(number, name, PortBackend::Inner(inner), capture) }
@@ -106,7 +106,7 @@ impl Port {
         Ok(())
     }
 
-    /// Returns the sockets to receive and to send by, while there are any.
+    /// Returns the sockets to receive and to send with; `None` if the port has none.
     pub fn sockets(&self) -> Option<(BorrowedFd<'_>, BorrowedFd<'_>)> {
         match &self.medium {
             PortBackend::Interface(Some(sockets)) => Some((sockets.ring.as_fd(), sockets.sender.as_fd())),
@@ -114,12 +114,12 @@ impl Port {
         }
     }
 
-    /// Returns whether the interface is gone, so that the driver must look for its return.
+    /// Returns whether the interface is gone, so that the driver must look for it again.
     pub fn is_absent(&self) -> bool {
         matches!(self.medium, PortBackend::Interface(None))
     }
 
-    /// Returns the switch and the port at the other end of a link within this data plane.
+    /// Returns the switch index and port number at the other end of an internal link.
     pub fn peer(&self) -> Option<(u16, u16)> {
         match &self.medium {
             PortBackend::Inner(inner) => Some(inner.to),
@@ -127,7 +127,8 @@ impl Port {
         }
     }
 
-    /// Plugs an inner link in or pulls it, at this end or at the other. `true` if the port went up or down by that.
+    /// Plugs or unplugs an internal link, at this end (`here`) or at the other. Returns whether the port went
+    /// up or down.
     pub fn set_plugged(&mut self, here: bool, plugged: bool) -> bool {
         let PortBackend::Inner(inner) = &mut self.medium else { return false };
         inner.plugged[usize::from(!here)] = plugged;
@@ -136,8 +137,8 @@ impl Port {
         was_up != self.up
     }
 
-    /// Looks at the interface again: it may be gone, down, up, or another one of the same name.
-    /// `true` if the sockets are new ones.
+    /// Reads the state of the interface again: it may be gone, down, up, or replaced by another of the same
+    /// name. Returns whether the sockets are new.
     pub fn refresh(&mut self) -> bool {
         self.sync_counters();
         let PortBackend::Interface(sockets) = &mut self.medium else { return false };
@@ -152,7 +153,8 @@ impl Port {
                 Some(open)
                     if open.interface.index == now.index && now.slot_bytes() <= open.ring.slot_bytes() =>
                 {
-                    // ENETDOWN waits at the socket after the interface went down, and would wake us forever.
+                    // After the interface went down, ENETDOWN is pending at the socket and would wake the
+                    // thread until it is read.
                     open.ring.take_error();
                     open.interface = now;
                     self.up = now.running;
@@ -163,7 +165,7 @@ impl Port {
                     match self.attach(now) {
                         Ok(()) => renewed = true,
                         Err(error) => {
-                            tracing::warn!(port = self.number, interface = %self.name, %error, "cannot attach")
+                            tracing::warn!(port = self.number, interface = %self.name, %error, "cannot open the interface")
                         }
                     }
                 }
@@ -173,8 +175,8 @@ impl Port {
         renewed
     }
 
-    /// Gives at most `budget` frames from the interface to `take`, with the port's number and the time on the system's
-    /// clock at which each came; returns how many it had.
+    /// Passes at most `budget` frames from the interface to `take`, with the port's number and the system
+    /// time at which the kernel received each. Returns the number of frames read.
     #[inline]
     pub fn receive(&mut self, budget: usize, mut take: impl FnMut(u16, Duration, &[u8])) -> usize {
         let Port { number, medium, counters, capture, scratch: restored, .. } = self;
@@ -189,12 +191,12 @@ impl Port {
         })
     }
 
-    /// Puts at most `budget` frames from the interface on the link to the switch, each at the time on the data plane's
-    /// clock that `came` computes from its time on the system's. Returns how many there were.
+    /// Moves at most `budget` frames from the interface to the link to the switch. `arrived_at` converts the system
+    /// time of a frame's arrival to the data plane's clock. Returns the number of frames read.
     pub fn receive_by_link(
         &mut self,
         budget: usize,
-        mut came: impl FnMut(Duration) -> Time,
+        mut arrived_at: impl FnMut(Duration) -> Time,
         pool: &mut PacketPool,
     ) -> usize {
         let Port { medium, counters, scratch: restored, incoming, .. } = self;
@@ -203,11 +205,11 @@ impl Port {
             let Some(bytes) = reassemble(&frame, counters, restored) else { return };
             let mut packet = pool.get();
             packet.set_bytes(bytes);
-            link.push(came(frame.received), packet, pool);
+            link.push(arrived_at(frame.received), packet, pool);
         })
     }
 
-    /// A frame was read from this port's file, or came by a link.
+    /// Counts and captures a frame that was read from this port's file or arrived on its link.
     pub fn count_received(&mut self, frame: &[u8]) {
         self.counters.received.count(frame.len() as u32);
         if let Some(capture) = &mut self.capture {
@@ -220,13 +222,14 @@ impl Port {
         self.outgoing.len() < TxSocket::BATCH
     }
 
-    /// Returns the number of frames that have left the switch but have not been sent.
+    /// Returns the number of frames that have left the switch but are not sent yet, including those on the
+    /// link.
     pub fn unsent(&self) -> usize {
         self.outgoing.len() + self.in_flight.as_ref().map_or(0, InFlight::len)
     }
 
-    /// Takes a frame to send with the next [`Port::flush`], or when it has travelled its link. It counts as sent when it
-    /// enters a link.
+    /// Queues a frame for the next [`Port::flush`], or puts it on the port's link. A frame on a link counts
+    /// as sent when it enters the link.
     pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
         if self.in_flight.is_none() {
             return self.outgoing.push_back(packet);
@@ -241,7 +244,8 @@ impl Port {
         }
     }
 
-    /// Brings what has travelled its link to the interface. `true` if there is something to flush.
+    /// Queues the frames that have arrived at the end of the link for the interface. Returns whether there is
+    /// something to flush.
     pub fn flush_link(&mut self, now: Time, lateness: &mut Lateness) -> bool {
         let Some(cable) = &mut self.in_flight else { return false };
         while self.outgoing.len() < TxSocket::BATCH
@@ -253,8 +257,8 @@ impl Port {
         !self.outgoing.is_empty() && !self.tx_blocked
     }
 
-    /// Returns the next frame that has reached the far end of an inner link, and its time of arrival. Frames that
-    /// arrive while the link is down are dropped.
+    /// Returns the next frame that has arrived at the far end of an internal link, with its time of arrival.
+    /// Frames that arrive while the link is down are dropped.
     pub fn pop_arrived(&mut self, now: Time, pool: &mut PacketPool) -> Option<(Time, Box<Packet>)> {
         loop {
             let (at, packet) = self.in_flight.as_mut()?.pop(now)?;
@@ -273,7 +277,7 @@ impl Port {
         }
     }
 
-    /// Sends what was pushed. `false`: the kernel takes no more now; its socket becomes writable when it does.
+    /// Sends queued frames. Returns `false` if the socket is full; it becomes writable when there is room.
     pub fn flush(&mut self, pool: &mut PacketPool) -> bool {
         self.tx_blocked = false;
         while let Some(first) = self.outgoing.front() {
@@ -292,6 +296,8 @@ impl Port {
                     self.tx_blocked = true;
                     return false;
                 }
+                // `sendmmsg` reports an error only for the first frame of a call, so that frame is dropped
+                // and the rest is tried again.
                 Err(SendFailure::Lost(reason)) => (1, Some(reason)),
             };
             for _ in 0..done {
@@ -307,14 +313,14 @@ impl Port {
         true
     }
 
-    /// Gives the port its link: in both directions if it ends at an interface.
+    /// Attaches a link to the port: in both directions if the port is on an interface.
     pub fn attach_link(&mut self, wire: PortLinkConfig) {
         self.in_flight = Some(InFlight::new(wire.link, wire.seeds[0]));
         self.incoming =
             matches!(self.medium, PortBackend::Interface(_)).then(|| InFlight::new(wire.link, wire.seeds[1]));
     }
 
-    /// Returns the state of its link, which has these parameters.
+    /// Returns the state of the port's link, whose parameters are in `wire`.
     pub fn link(&mut self, wire: &PortLinkConfig) -> PortLink {
         self.sync_counters();
         let dropped = &self.counters.dropped;
@@ -326,7 +332,7 @@ impl Port {
         }
     }
 
-    /// Brings the counters up to date and hands files to the system.
+    /// Adds the kernel's drops to the counters and flushes files.
     pub fn sync_counters(&mut self) {
         if let PortBackend::Interface(Some(sockets)) = &self.medium {
             self.counters.dropped.add(IoDrop::RingFull, sockets.ring.take_drops().unwrap_or(0));
@@ -334,7 +340,7 @@ impl Port {
         self.flush_files();
     }
 
-    /// Hands what was written to files to the system.
+    /// Flushes capture and output files to the operating system.
     pub fn flush_files(&mut self) {
         if let Some(capture) = &mut self.capture {
             capture.flush();
@@ -347,7 +353,7 @@ impl Port {
     }
 }
 
-/// Returns a frame's bytes as they were sent, restored if need be. A frame that cannot be taken is counted.
+/// Returns a frame as it was on the wire. A frame that cannot be accepted is counted as dropped.
 fn reassemble<'f>(
     frame: &RxFrame<'f>,
     counters: &mut PortCounters,
@@ -364,7 +370,7 @@ fn reassemble<'f>(
     Some(restored)
 }
 
-/// Returns the reason for which a frame from the ring must be dropped, if there is one.
+/// Returns the reason to drop a frame from the ring, if there is one.
 fn drop_reason(frame: &RxFrame<'_>) -> Option<IoDrop> {
     if frame.segmented {
         Some(IoDrop::Segmented)
@@ -377,11 +383,11 @@ fn drop_reason(frame: &RxFrame<'_>) -> Option<IoDrop> {
 
 /// The reason why the first frame of a batch was not sent.
 enum SendFailure {
-    /// Interrupted: try again.
+    /// The call was interrupted; try again at once.
     Again,
-    /// The socket is full: try again when it is writable.
+    /// The socket is full; try again when it is writable.
     Busy,
-    /// This frame will never be sent.
+    /// The frame is dropped.
     Lost(IoDrop),
 }
 

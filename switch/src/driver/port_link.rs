@@ -1,27 +1,28 @@
-//! The link at a port, where what is behind the port takes no time: an interface, or memory between two switches.
+//! The link emulated at a port. Whatever is behind the port, an interface or memory between two switches,
+//! adds no delay.
 //!
-//! The traffic manager keeps the port to the rate, so that the queue is in the switch. A frame that left it
-//! is serialised and travels: it reaches the far end when its last bit would.
+//! The traffic manager shapes the port to the rate of the link, so that the queue is in the switch. A frame
+//! that left the queue is serialised and propagates; it arrives when its last bit would.
 
 use super::stats::IoDrops;
 use crate::link::{LinkChange, LinkChannel, LinkCounters, LinkParameters};
 use crate::packet::{Packet, PacketPool};
 use weir_units::{Bandwidth, Time};
 
-/// A link at a port.
+/// The configuration of the link at a port.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct PortLinkConfig {
-    /// Its rate, its delay, and what happens to its frames, in both directions.
+    /// Rate, delay and impairments, the same in both directions.
     pub link: LinkParameters,
-    /// Seeds of what happens at random to frames that the switch sends, and to those that come from an interface.
+    /// Seeds of random events for frames that the switch sends, and for frames that an interface receives.
     pub seeds: [u64; 2],
 }
 
 impl PortLinkConfig {
-    /// The longest delay: frames in flight wait in memory.
+    /// The longest delay. It is limited because frames in flight are in memory.
     pub const MAX_DELAY: Time = LinkParameters::MAX_DELAY;
 
-    /// Returns a link on which nothing is lost, except what its queue cannot hold.
+    /// Creates a link without impairments: frames are lost only to a full queue.
     pub fn new(rate: Bandwidth, delay: Time) -> PortLinkConfig {
         let link = LinkParameters { rate: Some(rate), delay, ..LinkParameters::default() };
         PortLinkConfig { link, seeds: [1, 2] }
@@ -31,43 +32,41 @@ impl PortLinkConfig {
 /// The state of one direction of a link.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct DirectionStatus {
-    /// Its own counters.
     pub counters: LinkCounters,
-    /// Frames that are in flight.
+    /// Number of frames in flight.
     pub in_flight: usize,
-    /// Frames lost at its ends: those that could not be received at one end, or sent at the other.
+    /// Frames lost at the interfaces: not received at the start of the direction, or not sent at its end.
     pub interfaces: IoDrops,
 }
 
-/// The link at a port of a switch.
+/// The state of the link at a port.
 #[derive(Clone, Debug, PartialEq)]
 pub struct PortLink {
-    /// The port's number.
     pub port: u16,
-    /// The present parameters.
+    /// The current parameters.
     pub link: LinkParameters,
-    /// The direction away from the switch.
+    /// The direction from the switch.
     pub sent: DirectionStatus,
-    /// The direction towards the switch, if it comes from an interface. That of a link between two switches is `sent` of
+    /// The direction from an interface to the switch. Empty for a link between two switches: see `sent` of
     /// the other one.
     pub received: DirectionStatus,
 }
 
-/// The links at the ports of a switch.
+/// The state of the links at the ports of a switch.
 #[derive(Clone, Debug, PartialEq)]
 pub struct SwitchLinks {
-    /// By number.
+    /// Sorted by port number.
     pub ports: Vec<PortLink>,
-    /// Lateness of the last frames that were sent to interfaces.
+    /// Lateness of recent frames that were sent to interfaces, unsorted.
     pub lateness: Vec<Time>,
 }
 
-/// The frames in flight in one direction.
+/// One direction of the link at a port, with its frames in flight.
 #[derive(Debug)]
 pub(super) struct InFlight {
     link: LinkParameters,
     direction: LinkChannel,
-    /// The time of the timer that is set for the next arrival.
+    /// The time of the timer that is armed for the next arrival; `None` if no timer is armed.
     awaited: Option<Time>,
 }
 
@@ -76,18 +75,18 @@ impl InFlight {
         InFlight { link, direction: LinkChannel::new(seed), awaited: None }
     }
 
-    /// A frame enters the link.
+    /// Puts a frame on the link.
     pub fn push(&mut self, now: Time, packet: Box<Packet>, pool: &mut PacketPool) {
         self.direction.send(&self.link, now, packet, pool);
     }
 
-    /// Returns the next frame that has arrived, and when it did.
+    /// Removes and returns the next frame that has arrived, with its time of arrival.
     pub fn pop(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.direction.pop_arrived(now)
     }
 
-    /// Returns the arrival time of the next frame and marks it as awaited. `None` if there is no frame, or if something is
-    /// awaited that comes no later (until [`Self::timer_fired`]).
+    /// Returns the time of the next arrival if a timer must be armed for it, and records the timer. `None` if
+    /// no frame is in flight, or a timer is armed for this time or an earlier one.
     pub fn arm(&mut self) -> Option<Time> {
         let at = self.direction.next_arrival()?;
         if self.awaited.is_some_and(|awaited| awaited <= at) {
@@ -97,7 +96,8 @@ impl InFlight {
         Some(at)
     }
 
-    /// The time of a timer has come. `false`: another one is set, for an earlier time.
+    /// Records that a timer fired. Returns `false` if the timer is outdated, because another was armed for an
+    /// earlier time.
     pub fn timer_fired(&mut self, timer: Time) -> bool {
         let is_awaited = self.awaited == Some(timer);
         if is_awaited {
@@ -106,7 +106,8 @@ impl InFlight {
         is_awaited
     }
 
-    /// Changes the link. Frames in flight keep their time of arrival, unless it goes down.
+    /// Changes the link. Frames in flight keep their time of arrival, except that they are lost if the link
+    /// goes down.
     pub fn change(&mut self, change: LinkChange, pool: &mut PacketPool) {
         self.link = change.apply(self.link);
         if !self.link.up {
@@ -114,29 +115,27 @@ impl InFlight {
         }
     }
 
-    /// Loses what is in flight: the port is removed, and may come back.
+    /// Drops the frames in flight, because the port is removed. It may be added again.
     pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
         self.direction.drop_in_flight(pool);
         self.awaited = None;
     }
 
-    /// Returns the number of frames in flight.
     pub fn len(&self) -> usize {
         self.direction.in_flight()
     }
 
-    /// Returns the state of the direction, with what was lost at its ends.
     fn status(&self, interfaces: IoDrops) -> DirectionStatus {
         DirectionStatus { counters: self.direction.counters().clone(), in_flight: self.len(), interfaces }
     }
 }
 
-/// Returns the state of a direction, if there is one, with what was lost at its ends.
+/// Returns the state of a direction, which may be absent, with the frames lost at its interfaces.
 pub(super) fn direction(link: Option<&InFlight>, interfaces: IoDrops) -> DirectionStatus {
     link.map_or_else(DirectionStatus::default, |link| link.status(interfaces))
 }
 
-/// The lateness of frames, of the last of them.
+/// The lateness of the last [`Self::WINDOW`] frames.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Lateness {
     last: Vec<Time>,
@@ -144,7 +143,7 @@ pub(super) struct Lateness {
 }
 
 impl Lateness {
-    /// Frames whose lateness is kept.
+    /// Number of samples kept.
     const WINDOW: usize = 4096;
 
     pub fn add(&mut self, late: Time) {

@@ -1,4 +1,4 @@
-//! `--use-files`: frames come from pcap files, one for each port, in the order of their timestamps.
+//! Replay of pcap files (`--use-files`): one file per port, merged by timestamps.
 
 use super::pcap::{PcapError, PcapReader};
 use std::time::Duration;
@@ -7,13 +7,13 @@ use std::time::Duration;
 struct Source {
     port: u16,
     file: PcapReader,
-    /// The frame that comes next; its time is `None` at the end of the file.
+    /// The next frame, and its time; `None` at the end of the file.
     frame: Vec<u8>,
     time: Option<Duration>,
 }
 
-/// Pcap files to be replayed, merged. As in BMv2 (pcap_file.cpp) the timestamps give the order and nothing
-/// else: frames come as fast as they are taken.
+/// Merges pcap files. As in BMv2 (pcap_file.cpp), timestamps determine only the order: frames are read as
+/// fast as the caller takes them.
 #[derive(Debug, Default)]
 pub(super) struct Replay(Vec<Source>);
 
@@ -26,13 +26,12 @@ impl Replay {
         Ok(())
     }
 
-    /// Returns whether all files have been read to their end.
     pub fn is_done(&self) -> bool {
         self.0.iter().all(|source| source.time.is_none())
     }
 
-    /// Gives the earliest frame, of equal ones that of the port added first, and its port to `take`. A file
-    /// that turns out to be broken ends there.
+    /// Passes the earliest frame and its port to `take`; among equal timestamps the port added first comes
+    /// first. After an error, a file counts as read to its end.
     pub fn next(&mut self, take: impl FnOnce(u16, &[u8])) -> Result<(), PcapError> {
         let waiting = self.0.iter_mut().filter(|source| source.time.is_some());
         let Some(source) = waiting.min_by_key(|source| source.time) else { return Ok(()) };

@@ -1,24 +1,23 @@
-//! The driver's counters: frames per port, and frames lost between the wire and the switch.
+//! Counters of the driver: frames per port, and frames lost between the wire and the switch.
 //!
-//! [`crate::engine::SwitchCounters`] has the packets that the switch itself drops, by reason.
+//! [`crate::engine::SwitchCounters`] counts the packets that the switch itself drops.
 
 use crate::drops::PacketCount;
 use crate::engine::SwitchCounters;
 use std::fmt;
 use weir_units::Time;
 
-/// Declares the reasons once: variant, name in reports, meaning.
+/// Declares the reasons once: variant, name in reports, description.
 macro_rules! reasons {
     ($($(#[doc = $doc:literal])+ $variant:ident = $name:literal,)+) => {
-        /// The reason for which a frame was lost between a wire and the switch.
+        /// The reason why a frame was lost between the wire and the switch.
         #[derive(Clone, Copy, Debug, PartialEq, Eq)]
         pub enum IoDrop {
             $($(#[doc = $doc])+ $variant,)+
         }
         impl IoDrop {
-            /// Every reason, in the order of reports.
+            /// All reasons, in the order of reports.
             pub const ALL: &'static [IoDrop] = &[$(IoDrop::$variant,)+];
-            /// Returns the name of the reason in reports.
             pub const fn name(self) -> &'static str {
                 match self { $(IoDrop::$variant => $name,)+ }
             }
@@ -27,25 +26,25 @@ macro_rules! reasons {
 }
 
 reasons! {
-    /// Received: the ring was full, the kernel dropped it. More comes than the switch can do.
+    /// Receiving: the ring was full, so the kernel dropped the frame. The load exceeds the switch's capacity.
     RingFull = "ring_full",
-    /// Received: longer than the interface's MTU allows.
+    /// Receiving: longer than a slot of the ring, which holds at least the interface's MTU.
     Oversize = "oversize",
-    /// Received: a train of segments (GSO), which is no frame. Turn segmentation offload off at the sender.
+    /// Receiving: a GSO packet, which would need segmentation. Disable segmentation offload at the sender.
     Segmented = "segmented",
-    /// Received: the switch has no program yet.
+    /// Receiving: no program is installed.
     NoProgram = "no_program",
-    /// To send: the program chose a port without an interface.
+    /// Sending: the program chose a port without an interface.
     NoInterface = "no_interface",
-    /// To send: the interface is gone, down or without carrier.
+    /// Sending: the interface is gone, down or without carrier.
     PortDown = "port_down",
-    /// To send: the interface's own queue was full (ENOBUFS).
+    /// Sending: the interface's own queue was full (ENOBUFS).
     SendQueueFull = "send_queue_full",
-    /// To send: longer than the interface's MTU allows (EMSGSIZE), or shorter than an Ethernet header (EINVAL).
+    /// Sending: longer than the interface's MTU (EMSGSIZE), or shorter than an Ethernet header (EINVAL).
     BadLength = "bad_length",
-    /// To send: refused by the kernel for another reason.
+    /// Sending: another error of the kernel.
     SendError = "send_error",
-    /// To the controller: nobody listens, or the listener is too slow.
+    /// Packet-in: there is no subscriber, or its channel was full.
     PacketInLost = "packet_in_lost",
 }
 
@@ -57,22 +56,21 @@ impl IoDrops {
     pub(super) fn add(&mut self, reason: IoDrop, frames: u64) {
         self.0[reason as usize] += frames;
     }
-    /// Returns frames lost for this reason.
+    /// Returns the number of frames lost for this reason.
     pub fn of(&self, reason: IoDrop) -> u64 {
         self.0[reason as usize]
     }
-    /// Returns frames lost for any reason.
     pub fn total(&self) -> u64 {
         self.0.iter().sum()
     }
     pub(super) fn add_all(&mut self, others: &IoDrops) {
         others.iter().for_each(|(reason, frames)| self.add(reason, frames));
     }
-    /// Frames that an interface could not receive.
+    /// Returns the frames that an interface could not receive.
     pub(super) fn of_reception(&self) -> IoDrops {
         self.only(&[IoDrop::RingFull, IoDrop::Oversize, IoDrop::Segmented])
     }
-    /// Frames that could not be sent.
+    /// Returns the frames that could not be sent.
     pub(super) fn of_sending(&self) -> IoDrops {
         self.only(&[IoDrop::PortDown, IoDrop::SendQueueFull, IoDrop::BadLength, IoDrop::SendError])
     }
@@ -81,7 +79,7 @@ impl IoDrops {
         reasons.iter().for_each(|&reason| some.add(reason, self.of(reason)));
         some
     }
-    /// Returns the reasons that occurred, with their counts.
+    /// Returns the reasons with a count above 0.
     pub fn iter(&self) -> impl Iterator<Item = (IoDrop, u64)> + '_ {
         IoDrop::ALL.iter().map(|&reason| (reason, self.of(reason))).filter(|&(_, frames)| frames > 0)
     }
@@ -90,54 +88,52 @@ impl IoDrops {
 /// The counters of a port.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct PortCounters {
-    /// Frames the switch took.
+    /// Frames that the switch received.
     pub received: PacketCount,
-    /// Frames the kernel took, or that entered the link of the port.
+    /// Frames that the kernel accepted, or that entered the link of the port.
     pub sent: PacketCount,
-    /// Frames lost between the switch and the wire, in either direction.
+    /// Frames lost between the wire and the switch, in both directions.
     pub dropped: IoDrops,
-    /// Number of times that the interface disappeared or went down.
+    /// How often the interface disappeared or went down.
     pub link_down_events: u64,
-    /// Frames that no longer fitted the capture files.
+    /// Frames that no longer fitted into the capture files.
     pub not_captured: u64,
 }
 
-/// A port and its interface.
+/// The state of a port.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct PortStatus {
-    /// Its number.
     pub port: u16,
     /// The interface, or the name of the pcap files.
     pub interface: String,
-    /// It can send and receive.
+    /// True if the port can send and receive.
     pub up: bool,
-    /// Its counters.
     pub counters: PortCounters,
-    /// Packets that wait for it in the switch.
+    /// Packets in the port's queues.
     pub queued: u32,
 }
 
-/// All the data plane has counted.
+/// All counters of a data plane.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct DataplaneStats {
-    /// Since the start.
+    /// Time since the start.
     pub uptime: Time,
-    /// The ports with an interface, by number.
+    /// Ports with an interface, sorted by number.
     pub ports: Vec<PortStatus>,
-    /// Frames lost that belong to no such port: for a port without interface, or for the controller.
+    /// Frames lost without such a port: sent to a port without interface, or to the controller.
     pub portless_drops: IoDrops,
-    /// Packets that went to the controller.
+    /// Packets that a subscriber accepted for the controller.
     pub packet_in: u64,
-    /// Packets that came from the controller.
+    /// Packets that the controller injected.
     pub packet_out: u64,
-    /// Digests nobody took.
+    /// Digests that no subscriber accepted.
     pub digests_lost: u64,
-    /// The counters of the switch; `None` while it has no program.
+    /// `None` while no program is installed.
     pub switch: Option<SwitchCounters>,
 }
 
 impl fmt::Display for DataplaneStats {
-    /// A short table for people.
+    /// Formats a short table.
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         writeln!(
             f,
@@ -164,7 +160,7 @@ impl fmt::Display for DataplaneStats {
     }
 }
 
-/// Writes `name count` for each, or a dash, and ends the row.
+/// Writes ` name count` for each reason, or a dash if there is none, and ends the line.
 fn reasons(f: &mut fmt::Formatter<'_>, counts: impl Iterator<Item = (&'static str, u64)>) -> fmt::Result {
     let mut none = true;
     for (name, count) in counts {

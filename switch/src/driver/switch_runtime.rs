@@ -1,4 +1,4 @@
-//! One switch of a data plane and its ports: what happens to its frames.
+//! One switch of a data plane with its ports: receives and sends its frames.
 
 use super::capture;
 use super::clock::MonotonicClock;
@@ -20,19 +20,20 @@ use std::sync::Arc;
 use std::time::Duration;
 use weir_units::Time;
 
-/// Frames taken from a port at once: below BMv2's 64 packets of queue, so that a burst that comes in at
-/// full speed finds room.
+/// Frames read from a port per batch. It is below BMv2's queue of 64 packets, so that a burst at full speed
+/// fits into an empty queue.
 pub(super) const RX_BATCH: usize = 32;
 pub(super) const PORTS: usize = MAX_PORT as usize + 1;
 pub(super) const NO_PORT: u16 = u16::MAX;
 
-/// Receives the switch's output: packets, digests and notifications.
+/// Receives the switch's output: ready ports, digests and free packets.
 pub(super) struct Output {
-    /// Ports with something to send now, each once.
+    /// Ports that may send now, each at most once.
     ready_ports: Vec<u16>,
-    /// Ports that are in `ready_ports`, or wait for their time.
+    /// Ports that are in `ready_ports` or wait for `due`.
     is_active: Box<[bool; PORTS]>,
-    /// By port number, the time at which a port that is active but not in the list may send again.
+    /// By port number: [`Time::ZERO`] if the port is in `ready_ports` or idle, [`Time::MAX`] if it waits for
+    /// a writable socket, otherwise the time at which its rate allows the next packet.
     due: Box<[Time; PORTS]>,
     pub pool: PacketPool,
     pub subscribers: Subscribers,
@@ -44,14 +45,15 @@ impl SwitchOutput for Output {
     fn ready(&mut self, port: u16) {
         let slot = usize::from(port);
         let Some(is_active) = self.is_active.get_mut(slot) else { return };
-        // What a port waits for, other than room at its interface, may be no longer what goes first.
+        // A port that waits for its rate is tried again: the new packet may be in another queue and be due
+        // earlier.
         let waits = self.due[slot] > Time::ZERO && self.due[slot] < Time::MAX;
         if !std::mem::replace(is_active, true) || waits {
             self.due[slot] = Time::ZERO;
             self.ready_ports.push(port);
         }
     }
-    /// No port of this driver has a neighbour that heeds pause frames: PFC is not configured.
+    /// Never called: PFC is not configured, because no neighbour of this driver's ports handles pause frames.
     fn pause(&mut self, _: u16, _: u8, _: bool) {}
     #[inline]
     fn recycle(&mut self, packet: Box<Packet>) {
@@ -62,45 +64,48 @@ impl SwitchOutput for Output {
     }
 }
 
-/// The reason why a port has stopped sending.
+/// The reason why a port stopped sending.
 enum TransmitStatus {
-    /// Nothing waits.
+    /// The switch has no packet for the port.
     Idle,
-    /// Its rate allows the next packet then; [`Time::MAX`]: when its socket becomes writable.
+    /// The rate allows the next packet at this time. [`Time::MAX`]: the socket is full; the port waits until
+    /// it is writable.
     Until(Time),
 }
 
-/// A switch with its ports. [`super::control`] has its commands.
+/// A switch with its ports. [`super::commands`] has the operations of the control plane.
 pub(super) struct Runtime {
     pub clock: MonotonicClock,
     pub config: DataplaneConfig,
-    /// Its index in the data plane.
+    /// Index of the switch in the data plane.
     pub number: u16,
     pub switch: Option<Box<Switch>>,
     pub ports: Vec<Port>,
-    /// Ports came or went, or links were plugged in or pulled.
+    /// True if ports were added or removed, or links plugged or unplugged, since the event loop last looked.
     pub ports_changed: bool,
-    /// The links that were plugged in or pulled at this end.
+    /// Ports whose internal link was plugged (`true`) or unplugged at this end; the event loop notifies the
+    /// other end.
     pub plugged: Vec<(u16, bool)>,
-    /// Index into `ports`, by port number.
+    /// Index into `ports` by port number; [`NO_PORT`] if none.
     pub port_index: Box<[u16; PORTS]>,
-    /// By port number, the time of the last timer that was set and has not gone off.
+    /// By port number, the time of the last transmit timer that was armed and has not fired.
     armed_at: Box<[Time; PORTS]>,
-    /// The time at this switch, for what happens on links with a rate: never earlier than before, and at most
-    /// [`MAX_CATCH_UP`] behind the clock, as much as a shaper makes good.
+    /// The switch's time for events on links with a rate. It never goes back, and is at most [`MAX_CATCH_UP`]
+    /// behind the clock, which is also the most that a shaper makes up for.
     virtual_now: Time,
     pub out: Output,
     pub watched: Arc<EpollSet>,
     pub replay: Replay,
-    /// Rates and limits that were set, for the programs to come.
+    /// Rates and limits that were set; they also apply to programs installed later.
     pub rates: BTreeMap<(u16, Option<u8>), Rate>,
     pub limits: BTreeMap<(u16, u8), QueueLimits>,
     pub portless_drops: IoDrops,
     pub packet_in: u64,
     pub packet_out: u64,
-    /// The links, in both directions, of ports that were removed, by number: what they have counted is kept.
+    /// Both directions of the links of removed ports, by port number: their counters are kept, and continue
+    /// if the port returns.
     pub detached_links: BTreeMap<u16, [Option<InFlight>; 2]>,
-    /// Of frames that left links for interfaces.
+    /// Lateness of frames that left links for interfaces.
     pub lateness: Lateness,
     pub running: bool,
 }
@@ -147,14 +152,15 @@ impl Runtime {
         }
     }
 
-    /// Returns the port of a number, if there is one.
+    /// Returns the port with this number.
     #[inline]
     pub fn port(&mut self, number: u16) -> Option<&mut Port> {
         let at = *self.port_index.get(usize::from(number))?;
         self.ports.get_mut(usize::from(at))
     }
 
-    /// Takes a batch of frames from an interface. `true` if there was any.
+    /// Reads a batch of frames from an interface into the switch. Returns whether there were any. `at` is an
+    /// index into `ports`.
     pub fn receive_batch(&mut self, at: usize, timers: &mut Timers) -> bool {
         if self.ports[at].incoming.is_some() {
             return self.receive_by_link(at, timers);
@@ -174,23 +180,23 @@ impl Runtime {
         frames > 0
     }
 
-    /// Puts a batch of frames from an interface on the link to the switch. `true` if there was any.
+    /// Reads a batch of frames from an interface into the link to the switch. Returns whether there were any.
     fn receive_by_link(&mut self, at: usize, timers: &mut Timers) -> bool {
         let Runtime { ports, out, clock, .. } = self;
-        let mut looked = None;
-        let came = |received: Duration| {
-            let &mut (now, wall) = looked.get_or_insert_with(|| (clock.now(), capture::wall_clock()));
-            // It was there before this thread looked.
+        let mut read_times = None;
+        let arrived_at = |received: Duration| {
+            let &mut (now, wall) = read_times.get_or_insert_with(|| (clock.now(), capture::wall_clock()));
+            // The frame arrived before this thread read it, by the difference of the two wall-clock times.
             now.saturating_sub(Time::from_ns(wall.saturating_sub(received).as_nanos() as u64))
         };
-        let frames = ports[at].receive_by_link(RX_BATCH, came, &mut out.pool);
+        let frames = ports[at].receive_by_link(RX_BATCH, arrived_at, &mut out.pool);
         if frames > 0 {
             self.arm_ingress_timer(at, timers);
         }
         frames > 0
     }
 
-    /// Sees to it that what is on a link from an interface is looked at when it arrives.
+    /// Arms a timer for the next arrival on the link from an interface.
     fn arm_ingress_timer(&mut self, at: usize, timers: &mut Timers) {
         let port = &mut self.ports[at];
         if let Some(at) = port.incoming.as_mut().and_then(InFlight::arm) {
@@ -203,7 +209,7 @@ impl Runtime {
         }
     }
 
-    /// Brings frames from the link from an interface to the switch.
+    /// Passes frames that have arrived on the link from an interface to the switch.
     pub fn receive_from_link(&mut self, timer: Timer, now: Time, timers: &mut Timers) {
         let index = usize::from(self.port_index[usize::from(timer.port)]);
         let incoming = |runtime: &mut Runtime| -> Option<(Time, Box<Packet>)> {
@@ -221,7 +227,7 @@ impl Runtime {
         self.arm_ingress_timer(index, timers);
     }
 
-    /// A frame came by a link, at `at`.
+    /// Passes a frame that arrived on a link at time `at` to the switch.
     pub fn deliver(&mut self, at: Time, now: Time, number: u16, packet: Box<Packet>) {
         self.advance(at, now);
         let at = self.virtual_now;
@@ -239,17 +245,18 @@ impl Runtime {
         }
     }
 
-    /// It is now.
+    /// Sets this switch's time to the clock.
     pub fn sync_time(&mut self) {
         self.virtual_now = self.clock.now();
     }
 
-    /// It is `at` here, if that is not too long ago.
+    /// Advances this switch's time to `at`: never backwards, and never to more than [`MAX_CATCH_UP`] behind
+    /// the clock.
     fn advance(&mut self, at: Time, now: Time) {
         self.virtual_now = self.virtual_now.max(at).max(now.saturating_sub(MAX_CATCH_UP));
     }
 
-    /// Returns the time at which the next frame of the files may be read.
+    /// Returns the earliest time for the next frame of the input files; [`Time::MAX`] if there is none.
     pub fn next_replay(&self) -> Time {
         match self.config.frames {
             FrameSource::Files { wait, .. } if !self.replay.is_done() => wait,
@@ -257,7 +264,8 @@ impl Runtime {
         }
     }
 
-    /// The next frame of the files, if its time has come. One at a time: none is lost to a full queue.
+    /// Passes the next frame of the input files to the switch, if the initial delay is over. Returns whether
+    /// there was one. Frames are read one at a time, so that none is lost to a full queue.
     pub fn replay_one(&mut self) -> bool {
         let FrameSource::Files { wait, .. } = self.config.frames else { return false };
         let now = self.clock.now();
@@ -275,15 +283,15 @@ impl Runtime {
             }
         });
         if let Err(error) = taken {
-            tracing::error!(%error, "the rest of this file is left out");
+            tracing::error!(%error, "cannot read the input file further; skipping the rest");
         }
         if self.replay.is_done() {
-            tracing::info!("end of all input files");
+            tracing::info!("all input files have been replayed");
         }
         true
     }
 
-    /// Sends what the switch has ready.
+    /// Sends the packets of all ready ports.
     #[inline]
     pub fn transmit_ready(&mut self, timers: &mut Timers) {
         let mut turn = 0;
@@ -300,6 +308,7 @@ impl Runtime {
             match pause {
                 TransmitStatus::Until(due) => {
                     self.out.due[slot] = due;
+                    // The timer is armed once per due time.
                     if due < Time::MAX && std::mem::replace(&mut self.armed_at[slot], due) != due {
                         timers.push(Timer {
                             at: due,
@@ -318,7 +327,7 @@ impl Runtime {
         self.out.ready_ports.clear();
     }
 
-    /// A port's time has come, if it still waits for it.
+    /// Handles a transmit timer. An outdated timer has no effect.
     pub fn resume(&mut self, timer: Timer, now: Time) {
         let slot = usize::from(timer.port);
         if self.armed_at[slot] == timer.at {
@@ -330,7 +339,7 @@ impl Runtime {
         }
     }
 
-    /// Lets a port send again, whatever it waits for.
+    /// Marks an active port as ready, whatever it waits for.
     pub fn wake_port(&mut self, port: u16) {
         let slot = usize::from(port);
         if self.out.is_active[slot] && std::mem::take(&mut self.out.due[slot]) > Time::ZERO {
@@ -338,7 +347,8 @@ impl Runtime {
         }
     }
 
-    /// Takes what the switch has for a port that is no interface's.
+    /// Dequeues the packets of a port without interface: to the controller if it is the CPU port; others are
+    /// dropped.
     fn transmit_unattached(&mut self, number: u16) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
         let out = &mut self.out;
@@ -355,8 +365,8 @@ impl Runtime {
         TransmitStatus::after(switch, number)
     }
 
-    /// Sends what an interface may send now. The time of what leaves a port with a rate is that at which its rate made it
-    /// possible, as on a link.
+    /// Sends on an interface until the switch has nothing ready or the socket is full. On a port with a rate,
+    /// a packet gets the time at which the rate released it, not the time of this call.
     fn transmit(&mut self, number: u16, at: usize) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
         let paced = self.config.port_rates.contains_key(&number);
@@ -380,8 +390,8 @@ impl Runtime {
         }
     }
 
-    /// Sends what a link takes now: the time is that at which its rate made it possible, not that of this thread's
-    /// awakenings, so that telemetry reports the rate of the link.
+    /// Moves packets from the switch to the port's link. They get the time at which the rate released them,
+    /// not the time of this call, so that telemetry reports the rate of the link.
     fn transmit_by_link(&mut self, number: u16, at: usize, timers: &mut Timers) -> TransmitStatus {
         let Some(switch) = &mut self.switch else { return TransmitStatus::Idle };
         let port = &mut self.ports[at];
@@ -399,7 +409,8 @@ impl Runtime {
         pause
     }
 
-    /// Sees to it that what is on a port's link is looked at when it arrives.
+    /// Arms a timer for the next arrival on a port's link. While the socket is full no timer is needed:
+    /// sending continues when it is writable.
     #[inline]
     pub fn arm_link_timer(&mut self, number: u16, timers: &mut Timers) {
         let switch = self.number;
@@ -409,7 +420,7 @@ impl Runtime {
         }
     }
 
-    /// Brings frames from a port's link to its interface.
+    /// Sends frames that have arrived on a port's link to its interface.
     pub fn flush_link(&mut self, number: u16, now: Time) {
         let at = usize::from(self.port_index[usize::from(number)]);
         let port = &mut self.ports[at];
@@ -420,7 +431,7 @@ impl Runtime {
         }
     }
 
-    /// A port's socket takes frames again.
+    /// Called when a port's socket is writable again.
     pub fn is_writable(&mut self, number: u16, timers: &mut Timers) {
         let Runtime { ports, port_index: index, watched, .. } = self;
         if let Some(port) = index.get(usize::from(number)).and_then(|&at| ports.get_mut(usize::from(at))) {
@@ -430,7 +441,7 @@ impl Runtime {
         }
     }
 
-    /// Releases the packets that a port's socket or its interface held back.
+    /// Continues sending on a port whose socket was full or whose interface changed.
     fn retry_transmit(&mut self, number: u16, timers: &mut Timers) {
         self.sync_time();
         self.wake_port(number);
@@ -438,7 +449,7 @@ impl Runtime {
         self.arm_link_timer(number, timers);
     }
 
-    /// Looks at the interfaces again.
+    /// Reads the state of all interfaces again, and reports changes to subscribers.
     pub fn refresh_ports(&mut self, timers: &mut Timers) {
         for at in 0..self.ports.len() {
             let port = &mut self.ports[at];
@@ -456,13 +467,13 @@ impl Runtime {
                 self.notify_port_state(number, is_up);
             }
             if renewed || was_stalled || is_up != was_up {
-                // A sender that was waited for may be gone with the old sockets.
+                // The event that the port waited for may belong to a socket that was closed.
                 self.retry_transmit(number, timers);
             }
         }
     }
 
-    /// Plugs an inner link in or pulls it, at this end (`here`) or at the other.
+    /// Plugs or unplugs an internal link, at this end (`here`) or at the other.
     pub fn plug(&mut self, number: u16, here: bool, plugged: bool) {
         let Some(port) = self.port(number) else { return };
         if port.set_plugged(here, plugged) {
@@ -477,11 +488,11 @@ impl Runtime {
 
     fn notify_port_state(&mut self, number: u16, up: bool) {
         let name = self.port(number).map_or("", |port| port.name.as_str());
-        tracing::info!(port = number, interface = %name, up, "port changed");
+        tracing::info!(port = number, interface = %name, up, "port state changed");
         self.out.subscribers.notify(DataplaneEvent::Port { port: number, up });
     }
 
-    /// Hands captures and files to the system.
+    /// Flushes capture and output files to the operating system.
     pub fn flush_files(&mut self) {
         if self.config.capture.is_some() || matches!(self.config.frames, FrameSource::Files { .. }) {
             self.ports.iter_mut().for_each(Port::flush_files);
@@ -495,7 +506,7 @@ impl TransmitStatus {
     }
 }
 
-/// Gives a frame to the switch.
+/// Passes a frame to the switch.
 #[inline]
 pub(super) fn receive(
     switch: &mut Switch,
@@ -514,7 +525,7 @@ pub(super) fn receive(
     }
 }
 
-/// Takes a frame from the switch.
+/// Dequeues a packet from the switch.
 #[inline]
 fn transmit(
     switch: &mut Switch,

@@ -1,21 +1,21 @@
-//! The timers of a data plane's ports, earliest first.
+//! The timers of a data plane's ports, ordered by time.
 
 use std::cmp::Reverse;
 use std::collections::BinaryHeap;
 use weir_units::Time;
 
-/// The action of a timer.
+/// The action of a timer. Of equal times, an arrival comes before a transmission.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) enum TimerKind {
-    /// A frame has travelled its link.
+    /// A frame arrives at the far end of the port's link.
     LinkArrival,
-    /// A frame has travelled the link from an interface to its switch.
+    /// A frame arrives at the switch on the link from an interface.
     IngressLinkArrival,
-    /// A port's rate allows the next packet.
+    /// The port's rate allows the next packet.
     TransmitReady,
 }
 
-/// Something to be done for a port at a time.
+/// A timer of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 pub(super) struct Timer {
     pub at: Time,
@@ -25,7 +25,7 @@ pub(super) struct Timer {
     pub act: TimerKind,
 }
 
-/// All of it. A port has at most one timer of each kind that still matters; an outdated one is ignored by its port.
+/// All timers of a data plane. Timers are never removed early: a port ignores an outdated one.
 #[derive(Debug, Default)]
 pub(super) struct Timers(BinaryHeap<Reverse<Timer>>);
 
@@ -35,14 +35,13 @@ impl Timers {
         self.0.push(Reverse(timer));
     }
 
-    /// Returns the earliest timer that is due.
+    /// Removes and returns the earliest timer if it is due.
     #[inline]
     pub fn pop(&mut self, now: Time) -> Option<Timer> {
         self.next().filter(|&at| at <= now)?;
         self.0.pop().map(|Reverse(timer)| timer)
     }
 
-    /// Returns the time of the earliest timer.
     #[inline]
     pub fn next(&self) -> Option<Time> {
         self.0.peek().map(|Reverse(timer)| timer.at)

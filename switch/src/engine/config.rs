@@ -4,18 +4,18 @@ use crate::tm::{PfcConfig, PortConfig, TmConfig, TmConfigError};
 use thiserror::Error;
 use weir_units::{Bytes, Time};
 
-/// The unit of the timestamps a P4 program sees.
+/// The unit of the program's timestamps.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Clock {
-    /// Nanoseconds: hardware's unit, and the default in virtual time.
+    /// Nanoseconds, as in hardware; the default in virtual time.
     #[default]
     Ns,
-    /// Microseconds: BMv2's unit.
+    /// Microseconds, as in BMv2.
     Us,
 }
 
 impl Clock {
-    /// Returns `time` in ticks of this clock.
+    /// Converts a time to ticks, rounded down.
     #[inline]
     pub fn ticks(self, time: Time) -> u64 {
         match self {
@@ -23,38 +23,37 @@ impl Clock {
             Clock::Us => time.as_us(),
         }
     }
-    /// Returns the time of `ticks` ticks of this clock.
+    /// Converts ticks to a time.
     pub fn time(self, ticks: u64) -> Time {
         match self {
             Clock::Ns => Time::from_ns(ticks.min(Time::MAX.as_ns())),
             Clock::Us => Time::from_us(ticks.min(Time::MAX.as_us())),
         }
     }
-    /// Ticks in a second.
+    /// Returns the number of ticks per second.
     pub(super) fn per_second(self) -> u64 {
         self.ticks(Time::from_secs(1))
     }
 }
 
-/// A switch.
+/// The configuration of a switch.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchConfig {
-    /// Its ports.
     pub ports: Vec<PortConfig>,
-    /// Number of strict priorities of each port; the highest number is served first.
+    /// Number of strict priorities per port; the highest number is served first.
     pub priorities: u8,
-    /// Weights of the queues 1, 2, ... of each port, which share it by deficit round robin; empty: none
+    /// Weights of the queues 1, 2, ... of each port for deficit round robin; empty: strict priorities only
     /// ([`TmConfig::weights`]).
     pub weights: Vec<u16>,
-    /// The packet buffer all ports share.
+    /// The packet buffer that all ports share.
     pub buffer: Bytes,
-    /// Lossless classes, if any.
+    /// Lossless classes; `None` for none.
     pub pfc: Option<PfcConfig>,
     /// The unit of the program's timestamps.
     pub clock: Clock,
-    /// The controller's port: like any other, and made without limits if `ports` does not name it.
+    /// The port of packet-ins and packet-outs. If `ports` does not have it, it is added without limits.
     pub cpu_port: Option<u16>,
-    /// The `egress_spec` that means drop.
+    /// The value of `egress_spec` that means drop.
     pub drop_port: u16,
 }
 
@@ -64,8 +63,7 @@ impl SwitchConfig {
     /// The buffer of the HPCC simulator's switches (mix/config.txt, BUFFER_SIZE).
     pub const BUFFER: Bytes = Bytes::new(32 << 20);
 
-    /// Returns the configuration of a switch with these ports, which only the shared buffer limits, and eight
-    /// priorities.
+    /// Creates a configuration with these ports, eight priorities, and no limits except the shared buffer.
     pub fn new(ports: impl IntoIterator<Item = u16>) -> SwitchConfig {
         SwitchConfig {
             ports: ports.into_iter().map(PortConfig::new).collect(),
@@ -79,7 +77,7 @@ impl SwitchConfig {
         }
     }
 
-    /// Returns the traffic manager's part, with the CPU port.
+    /// Returns the configuration of the traffic manager, with the CPU port.
     pub(super) fn tm_config(&self) -> Result<TmConfig, SwitchConfigError> {
         let mut ports = self.ports.clone();
         let cpu = self.cpu_port.filter(|&cpu| ports.iter().all(|port| port.port != cpu));
@@ -97,13 +95,11 @@ impl SwitchConfig {
     }
 }
 
-/// A reason why a switch was refused.
+/// The error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum SwitchConfigError {
-    /// Its queues cannot be made.
     #[error(transparent)]
     Queues(#[from] TmConfigError),
-    /// Whatever went to that port would be dropped.
     #[error("port {0} is the drop port; give the port or the drop port another number")]
     PortIsDropPort(u16),
 }

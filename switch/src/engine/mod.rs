@@ -1,15 +1,15 @@
-//! A whole switch: the pipeline, the traffic manager behind it, and the replication engine between
-//! them. Sans-IO: a driver says what arrived and when a port can send, with the time; everything that
-//! follows happens in that call.
+//! A switch: the pipeline, the traffic manager, and the replication engine between them. It is sans-IO: a
+//! driver passes received frames and the time, and requests the next frame when a port can send. All
+//! consequences happen within the call.
 //!
-//! The steps after ingress and after egress have the order of BMv2's simple_switch (`ingress_thread` and
+//! The order of steps is that of BMv2's simple_switch (`ingress_thread` and
 //! `egress_thread` of simple_switch.cpp):
 //!
 //! - after ingress: clone, digest, then one of resubmit, multicast, drop, unicast;
 //! - after egress: clone, then one of drop, recirculate, send.
 //!
-//! Unlike in BMv2, resubmission and recirculation end at a limit, and a packet for a port that does not
-//! exist is dropped: both are counted.
+//! Unlike in BMv2, resubmission and recirculation are limited, and a packet for a port that does not exist is
+//! dropped. Both are counted.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -38,14 +38,14 @@ use std::collections::BTreeMap;
 use std::sync::Arc;
 use weir_units::Time;
 
-/// The most resubmissions of one packet. Weir's limit: BMv2 has none.
+/// The most resubmissions of one packet in one run of ingress. BMv2 has no limit.
 const MAX_RESUBMITS: u8 = 64;
-/// The most times that a packet, or the packet it was cloned from, passes egress and returns. Weir's limit
-/// too.
+/// The most recirculations of a packet, counting those of the packet from which it was cloned. BMv2 has no
+/// limit.
 const MAX_RECIRCULATIONS: u8 = 64;
 
-/// A switch: [`receive`](Self::receive) takes frames, [`transmit`](Self::transmit) gives them. See the
-/// [module](self) for the steps between.
+/// A switch: [`receive`](Self::receive) takes received frames, [`transmit`](Self::transmit) returns frames to
+/// send. The [module](self) describes the steps.
 pub struct Switch {
     pipeline: Pipeline,
     queues: SwitchQueues,
@@ -56,36 +56,33 @@ pub struct Switch {
     sent: u64,
 }
 
-/// Counters of a switch, in packets: everything that came in or was made, and where it went. (Bytes change
-/// between ports; the traffic manager's counters have them.)
+/// Counters of a switch in packets. Bytes change between ports, so only the traffic manager counts them.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SwitchCounters {
-    /// Frames that arrived.
+    /// Frames passed to [`Switch::receive`].
     pub received: u64,
-    /// Packets the switch made: clones, and replicas beyond the first.
+    /// Packets that the switch created: clones, and replicas beyond the first.
     pub copied: u64,
-    /// Frames that left.
+    /// Frames returned by [`Switch::transmit`].
     pub sent: u64,
-    /// Packets that were dropped, by reason.
     pub dropped: Drops,
-    /// Packets that wait in queues.
     pub queued: u64,
 }
 
 impl SwitchCounters {
-    /// Returns whether every packet is accounted for: `received + copied = sent + dropped + queued`.
+    /// Returns whether `received + copied = sent + dropped + queued`.
     pub fn is_balanced(&self) -> bool {
         self.received + self.copied == self.sent + self.dropped.total().packets + self.queued
     }
 }
 
 impl Switch {
-    /// Creates a switch in its initial state: const entries in place, all else empty. `seed` is the seed of
-    /// the program's `random`.
+    /// Creates a switch in its initial state: const entries are in place, everything else is empty. `seed`
+    /// seeds the random numbers of the program.
     ///
     /// # Errors
     ///
-    /// The configuration cannot work, such as a port that is the drop port or is configured twice.
+    /// The configuration is invalid: for example, a port is the drop port or is configured twice.
     pub fn new(program: Arc<Program>, config: SwitchConfig, seed: u64) -> Result<Switch, SwitchConfigError> {
         let queues = SwitchQueues::new(&config.tm_config()?)?;
         let mut pipeline = Pipeline::new(program, seed);
@@ -102,12 +99,13 @@ impl Switch {
         })
     }
 
-    /// Takes a frame that arrived at `port`: runs ingress, and queues or drops the packet and its copies.
+    /// Processes a frame that arrived at `port`: runs ingress, then queues or drops the packet and its
+    /// copies.
     pub fn receive(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut impl SwitchOutput) {
         self.receive_untraced(now, port, packet, out);
     }
 
-    /// Does what [`Switch::receive`] does, and tells `tracer` each step.
+    /// Same as [`Switch::receive`], with a tracer.
     pub fn receive_traced<T: SwitchTracer>(
         &mut self,
         now: Time,
@@ -119,7 +117,8 @@ impl Switch {
         self.receive_with(CallContext { now, out, tracer }, port, packet);
     }
 
-    /// Does what [`Switch::receive`] does. It is not generic, so it is compiled with this crate, whatever the driver is.
+    /// [`Switch::receive`] without a tracer. The output is `dyn`, so this is compiled once, in this crate,
+    /// and not once per driver.
     fn receive_untraced(&mut self, now: Time, port: u16, packet: Box<Packet>, out: &mut dyn SwitchOutput) {
         self.receive_with(CallContext { now, out, tracer: &mut NoTrace }, port, packet);
     }
@@ -137,30 +136,30 @@ impl Switch {
         self.ingress(&mut call, packet, origin);
     }
 
-    /// Says that frames will arrive at a port soon, for drivers of many switches: the caches have forgotten this one.
+    /// Prefetches the state of a port at which frames will be queued soon, for drivers of many switches.
     #[inline]
     pub fn prefetch(&self, port: u16) {
         self.queues.tm.prefetch(port);
     }
 
-    /// Swaps the memory that packets need while they are in the pipeline for that of a thread: it is in the caches, whichever
-    /// switch the thread ran before this one.
+    /// Exchanges the pipeline's working memory. A thread that runs many switches lends the same memory to
+    /// each in turn, so that it stays in the processor's cache.
     #[inline]
     pub fn swap_scratch(&mut self, scratch: &mut Box<Scratch>) {
         self.pipeline.swap_scratch(scratch);
     }
 
-    /// Returns the next frame to send on `port`, whose transmitter is free: takes the next packet of the
-    /// highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
-    /// next one follows.
+    /// Returns the next frame to send on `port`, whose transmitter must be free: dequeues the next packet of
+    /// the highest priority that is not paused and runs egress on it. If egress drops or recirculates it, the
+    /// next packet follows.
     ///
-    /// `None`: nothing may be sent now. [`Switch::next_ready`] tells whether a rate is the reason; otherwise
-    /// [`SwitchOutput::ready`] will be called.
+    /// `None`: nothing may be sent now. If a rate is the reason, [`Switch::next_ready`] returns the time;
+    /// otherwise [`SwitchOutput::ready`] will be called.
     pub fn transmit(&mut self, now: Time, port: u16, out: &mut impl SwitchOutput) -> Option<Box<Packet>> {
         self.transmit_untraced(now, port, out)
     }
 
-    /// Does what [`Switch::transmit`] does, and tells `tracer` each step.
+    /// Same as [`Switch::transmit`], with a tracer.
     pub fn transmit_traced<T: SwitchTracer>(
         &mut self,
         now: Time,
@@ -171,7 +170,7 @@ impl Switch {
         self.transmit_with(CallContext { now, out, tracer }, port)
     }
 
-    /// Does what [`Switch::transmit`] does, as [`Switch::receive_untraced`] does for the other direction.
+    /// [`Switch::transmit`] without a tracer; see [`Switch::receive_untraced`].
     fn transmit_untraced(&mut self, now: Time, port: u16, out: &mut dyn SwitchOutput) -> Option<Box<Packet>> {
         self.transmit_with(CallContext { now, out, tracer: &mut NoTrace }, port)
     }
@@ -186,7 +185,7 @@ impl Switch {
         self.dequeue_and_process(call, port)?.or_else(|| self.transmit_next(call, port))
     }
 
-    /// Returns the next frame to send after one that was not sent.
+    /// Dequeues until egress sends a packet. Out of line: few packets are dropped in egress.
     #[cold]
     #[inline(never)]
     fn transmit_next<T: SwitchTracer>(
@@ -201,7 +200,8 @@ impl Switch {
         }
     }
 
-    /// Takes the next packet of a port, if there is one, and runs egress on it. Returns it if it is to be sent.
+    /// Dequeues the next packet of a port and runs egress on it. The outer `None`: nothing may be sent now.
+    /// The inner one: egress did not send the packet.
     #[inline(always)]
     fn dequeue_and_process<T: SwitchTracer>(
         &mut self,
@@ -223,7 +223,7 @@ impl Switch {
         };
         call.tracer.step(Step::Dequeued { meta, waited: call.now.saturating_sub(departure.enqueued) });
         let sent = match self.pipeline.start_egress::<T>(&mut packet, meta) {
-            // Machine code has done all, so there are no side effects.
+            // `Done` means that the machine code completed egress, so there are no side effects.
             NativeResult::Done(EgressVerdict::Send) => Some(packet),
             outcome => self.finish_egress(call, packet, origin, meta, outcome),
         };
@@ -235,7 +235,8 @@ impl Switch {
         }))
     }
 
-    /// Does what machine code has left to do after egress. Returns the packet if it is to be sent.
+    /// Completes egress after machine code, and carries out the verdict. Returns the packet if it is to be
+    /// sent.
     #[inline(never)]
     fn finish_egress<T: SwitchTracer>(
         &mut self,
@@ -264,7 +265,7 @@ impl Switch {
         None
     }
 
-    /// Takes a packet from the parser to the queues.
+    /// Runs ingress on a packet and carries out the verdict.
     #[inline(always)]
     fn ingress<T: SwitchTracer>(
         &mut self,
@@ -274,7 +275,7 @@ impl Switch {
     ) {
         let meta = IngressMeta { port: origin.port, now: self.clock.ticks(call.now) };
         match self.pipeline.start_ingress::<T>(&mut packet, meta) {
-            // Machine code has done all, so there are no side effects.
+            // `Done` means that the machine code completed ingress, so there are no side effects.
             NativeResult::Done(IngressVerdict::Unicast { port, priority }) => {
                 let to = Replica { port, instance: 0 };
                 self.queues.enqueue(call, &mut self.effects.pool, to, priority, packet, origin);
@@ -283,7 +284,7 @@ impl Switch {
         }
     }
 
-    /// Does what machine code has left to do after ingress.
+    /// Completes ingress after machine code, and carries out the verdict.
     #[inline(never)]
     fn finish_ingress<T: SwitchTracer>(
         &mut self,
@@ -324,7 +325,7 @@ impl Switch {
         }
     }
 
-    /// Sends on the clones and digests of the last run.
+    /// Sends the clones and digests of the last run.
     #[inline]
     fn flush_effects<T: SwitchTracer>(&mut self, call: &mut CallContext<'_, T>, origin: Origin) {
         if !self.effects.clones.is_empty() || !self.effects.digests.is_empty() {
@@ -387,13 +388,12 @@ impl Switch {
     }
 }
 
-/// The control surface around the pipeline.
+/// The runtime API of the switch.
 impl Switch {
-    /// Returns the pipeline: tables, registers, counters, meters.
+    /// Returns the pipeline, for reading tables, registers, counters and meters.
     pub fn pipeline(&self) -> &Pipeline {
         &self.pipeline
     }
-    /// Returns the pipeline, to change it.
     pub fn pipeline_mut(&mut self) -> &mut Pipeline {
         &mut self.pipeline
     }
@@ -401,8 +401,7 @@ impl Switch {
     pub fn clock(&self) -> Clock {
         self.clock
     }
-    /// Sets the time of the control surface: entries written after this call count their idle timeout from
-    /// `now`.
+    /// Sets the time for the control API: idle timeouts of entries written from now on start at `now`.
     pub fn set_now(&mut self, now: Time) {
         self.pipeline.set_now(self.clock.ticks(now));
     }
@@ -410,7 +409,7 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// The group is 0, or two replicas are the same. The old group stays.
+    /// The group is 0, or a replica occurs twice. The old group stays.
     pub fn set_multicast_group(
         &mut self,
         group: u16,
@@ -418,11 +417,11 @@ impl Switch {
     ) -> Result<(), ReplicationError> {
         self.replication.set_group(group, replicas)
     }
-    /// Removes a multicast group. Returns `false` if there was none.
+    /// Removes a multicast group. Returns `false` if it did not exist.
     pub fn delete_multicast_group(&mut self, group: u16) -> bool {
         self.replication.delete_group(group)
     }
-    /// Returns all multicast groups.
+    /// Returns all multicast groups by id.
     pub fn multicast_groups(&self) -> &BTreeMap<u16, Vec<Replica>> {
         self.replication.groups()
     }
@@ -430,42 +429,43 @@ impl Switch {
     ///
     /// # Errors
     ///
-    /// The id is above 32,767, the clones are cut to 0 bytes, or two replicas are the same. The old session
+    /// The id exceeds 32,767, clones are truncated to 0 bytes, or a replica occurs twice. The old session
     /// stays.
     pub fn set_clone_session(&mut self, id: u16, session: CloneSession) -> Result<(), ReplicationError> {
         self.replication.set_session(id, session)
     }
-    /// Removes a clone session. Returns `false` if there was none.
+    /// Removes a clone session. Returns `false` if it did not exist.
     pub fn delete_clone_session(&mut self, id: u16) -> bool {
         self.replication.delete_session(id)
     }
-    /// Returns all clone sessions.
+    /// Returns all clone sessions by id.
     pub fn clone_sessions(&self) -> &BTreeMap<u16, CloneSession> {
         self.replication.sessions()
     }
-    /// Records a PFC frame from the neighbour on this port. Returns `true` if the port had nothing that it
-    /// could send, and has now: as if [`SwitchOutput::ready`] had been called.
+    /// Records a PFC frame from the neighbour on this port. Returns whether the port had nothing that it
+    /// could send, and has now: then treat it like a call of [`SwitchOutput::ready`].
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         self.queues.tm.set_paused(port, priority, paused)
     }
     /// Returns the earliest time at which [`Switch::transmit`] has a packet for this port, which may be in
-    /// the past; `None` if nothing waits or everything that waits is paused.
+    /// the past; `None` if no packet is queued or all queued packets are paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.queues.tm.next_ready(port)
     }
-    /// Returns whether [`Switch::next_ready`] has a time.
+    /// Returns whether [`Switch::next_ready`] is `Some`.
     #[inline]
     pub fn can_transmit(&self, port: u16) -> bool {
         self.queues.tm.has_next(port)
     }
-    /// Sets the rate of a port, or of one of its queues. Returns `false` if there is no such port or queue.
+    /// Sets the rate of a port, or of one of its queues. Returns `false` if the port or queue does not exist.
     pub fn set_rate(&mut self, port: u16, priority: Option<u8>, rate: Rate) -> bool {
         match priority {
             None => self.queues.tm.set_rate(port, rate),
             Some(priority) => self.queues.tm.set_queue_rate(port, priority, rate),
         }
     }
-    /// Sets the limits of all queues of a port, or of one. Returns `false` if there is no such port or queue.
+    /// Sets the limits of all queues of a port, or of one. Returns `false` if the port or queue does not
+    /// exist.
     pub fn set_limits(&mut self, port: u16, priority: Option<u8>, limits: QueueLimits) -> bool {
         match priority {
             None => self.queues.tm.set_limits(port, limits),
@@ -474,21 +474,19 @@ impl Switch {
     }
 }
 
-/// Backlogs and counters.
+/// Occupancy and counters.
 impl Switch {
-    /// Returns the packets that wait at a port, over all priorities.
+    /// Returns the number of packets queued at a port, over all priorities.
     pub fn queue_packets(&self, port: u16) -> u32 {
         self.queues.tm.port_occupancy(port).packets
     }
-    /// Returns the bytes that wait at a port, over all priorities.
+    /// Returns the number of bytes queued at a port, over all priorities.
     pub fn queue_bytes(&self, port: u16) -> u64 {
         self.queues.tm.port_occupancy(port).bytes
     }
-    /// Returns the packets dropped so far, by reason.
     pub fn drops(&self) -> &Drops {
         &self.queues.drops
     }
-    /// Returns the counters, in packets.
     pub fn counters(&self) -> SwitchCounters {
         SwitchCounters {
             received: self.received,
@@ -498,11 +496,11 @@ impl Switch {
             queued: self.queues.tm.counters().queued.packets,
         }
     }
-    /// Returns the traffic manager, for levels, peaks and counters of each port.
+    /// Returns the traffic manager, for occupancy, peaks and counters of each port.
     pub fn queues(&self) -> &TrafficManager<Queued> {
         &self.queues.tm
     }
-    /// Resets the queues' peaks to the present backlogs.
+    /// Resets the peaks of all queues to the current occupancy.
     pub fn reset_peaks(&mut self) {
         self.queues.tm.reset_peaks();
     }

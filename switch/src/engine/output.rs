@@ -1,24 +1,24 @@
-//! The driver's side of a switch: calls that it makes while it works.
+//! The driver's side of a switch: methods that the switch calls while it processes a packet.
 
 use crate::packet::Packet;
 use crate::pipeline::Digest;
 use std::collections::BTreeSet;
 
-/// Receives the consequences of a call to a switch. Implemented by drivers: virtual time, raw sockets, pcap
+/// Receives the consequences of a call to a switch. Drivers implement it: virtual time, raw sockets, pcap
 /// files, STF.
 pub trait SwitchOutput {
-    /// Called when a port had nothing that it could send, and has now: call [`super::Switch::transmit`] when
-    /// its transmitter is free.
+    /// A port had nothing that it could send, and has now: call [`super::Switch::transmit`] when its
+    /// transmitter is free.
     fn ready(&mut self, port: u16);
-    /// Called when the neighbour of this port is to stop a priority (`on`), or to resume it.
+    /// The neighbour of this port must pause (`on`) or resume a priority: send it a PFC frame.
     fn pause(&mut self, port: u16, priority: u8, on: bool);
-    /// Called with a packet that is done; its box can be used again.
+    /// A packet was dropped; its box can be used again.
     fn recycle(&mut self, packet: Box<Packet>);
-    /// Called with a message of the program for its controller.
+    /// The program sent a digest message to its controller.
     fn digest(&mut self, digest: Digest);
 }
 
-/// Ports with something to send, for drivers that need nothing else of what a call makes.
+/// Collects ready ports, for drivers that ignore all other output.
 #[derive(Clone, Debug, Default)]
 pub struct ReadyPorts(pub BTreeSet<u16>);
 

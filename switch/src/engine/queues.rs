@@ -1,5 +1,5 @@
-//! The traffic manager as the engine uses it: decisions are told to the driver, packets that do not fit are counted and
-//! their boxes used again.
+//! The traffic manager with the engine's bookkeeping: ready and pause decisions go to the driver, refused
+//! packets are counted and their boxes reused.
 
 use super::output::SwitchOutput;
 use super::replication::Replica;
@@ -9,10 +9,10 @@ use crate::tm::{Departure, EnqueueRequest, TmConfig, TmConfigError, TrafficManag
 use crate::trace::{Step, SwitchTracer};
 use weir_units::Time;
 
-/// Boxes of dropped packets that the switch keeps for copies before it gives them to the driver.
+/// The most boxes of dropped packets that the switch keeps for copies; further boxes go to the driver.
 const MAX_SPARE_PACKETS: usize = 64;
 
-/// One call of the driver: when, whom to tell, and who watches.
+/// The context of one call by the driver: the time, the receiver of consequences, and the tracer.
 pub(super) struct CallContext<'a, T> {
     pub now: Time,
     pub out: &'a mut dyn SwitchOutput,
@@ -22,11 +22,11 @@ pub(super) struct CallContext<'a, T> {
 /// The origin of a packet.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Origin {
-    /// The port it arrived at.
+    /// The port at which the packet arrived.
     pub port: u16,
-    /// The class in which it was sent to there; `None`: the class that the program gives it.
+    /// The class in which the neighbour sent the packet; `None`: the priority that the program chooses.
     pub class: Option<u8>,
-    /// Times that it, or the packet it was cloned from, passed egress and returned.
+    /// Recirculations of the packet, counting those of the packet from which it was cloned.
     pub recirculations: u8,
 }
 
@@ -35,12 +35,12 @@ pub(super) struct Origin {
 pub struct Queued {
     pub(super) packet: Box<Packet>,
     pub(super) origin: Origin,
-    /// Distinguishes copies of one packet: `standard_metadata.egress_rid`.
+    /// `standard_metadata.egress_rid`, which distinguishes copies of one packet.
     pub(super) instance: u16,
 }
 
 impl Queued {
-    /// Returns the packet, whose bytes are the frame as it arrived.
+    /// Returns the packet. Its bytes are the frame before deparsing.
     pub fn packet(&self) -> &Packet {
         &self.packet
     }
@@ -49,7 +49,7 @@ impl Queued {
 pub(super) struct SwitchQueues {
     pub tm: TrafficManager<Queued>,
     pub drops: Drops,
-    /// Packets made by the switch: clones, and replicas beyond the first.
+    /// Packets that the switch created: clones, and replicas beyond the first.
     pub copied: u64,
 }
 
@@ -58,7 +58,7 @@ impl SwitchQueues {
         Ok(SwitchQueues { tm: TrafficManager::new(config)?, drops: Drops::default(), copied: 0 })
     }
 
-    /// Counts a packet as dropped and its box as free.
+    /// Counts a packet as dropped and recycles its box.
     #[cold]
     pub fn drop<T: SwitchTracer>(
         &mut self,
@@ -76,7 +76,7 @@ impl SwitchQueues {
         }
     }
 
-    /// Queues a packet as one copy, or drops it.
+    /// Queues a packet, or drops it if it is refused.
     #[inline(always)]
     pub fn enqueue<T: SwitchTracer>(
         &mut self,
@@ -112,7 +112,7 @@ impl SwitchQueues {
         }
     }
 
-    /// Queues a copy for every replica; the last one is the packet itself.
+    /// Queues a copy for every replica; the packet itself is the last copy.
     pub fn replicate<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
@@ -133,14 +133,14 @@ impl SwitchQueues {
         self.enqueue(call, pool, last, priority, packet, origin);
     }
 
-    /// Takes the next packet of a port, and tells a neighbour that may go on.
+    /// Dequeues the next packet of a port, and resumes the neighbour to which it was charged if possible.
     #[inline(always)]
     pub fn dequeue<T: SwitchTracer>(
         &mut self,
         call: &mut CallContext<'_, T>,
         port: u16,
     ) -> Option<Departure<Queued>> {
-        // Since it was queued, the next packet has left the caches.
+        // The packet that is dequeued next has probably left the processor's cache since it was queued.
         let departure = self.tm.dequeue(call.now, port, |next| next.packet.prefetch())?;
         if let Some((neighbour, priority)) = departure.resume {
             call.out.pause(neighbour, priority, false);

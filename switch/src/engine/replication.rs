@@ -1,4 +1,4 @@
-//! Multicast groups and clone sessions, as P4Runtime's packet replication engine has them.
+//! Multicast groups and clone sessions: P4Runtime's packet replication engine.
 
 use std::collections::BTreeMap;
 use thiserror::Error;
@@ -8,58 +8,50 @@ use thiserror::Error;
 pub struct Replica {
     /// The egress port.
     pub port: u16,
-    /// Distinguishes copies of one packet: `standard_metadata.egress_rid`.
+    /// `standard_metadata.egress_rid`, which distinguishes copies of one packet.
     pub instance: u16,
 }
 
-/// The destinations of a session's clones.
+/// The destinations of the clones of a session.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct CloneSession {
-    /// Copies for the replicas of this multicast group, made first (BMv2's `mirroring_add_mc`).
+    /// The multicast group whose replicas get copies, before `replicas` (BMv2's `mirroring_add_mc`).
     pub group: Option<u16>,
-    /// Copies made then (P4Runtime's replicas, BMv2's `mirroring_add`).
+    /// Replicas that get copies (P4Runtime's replicas, BMv2's `mirroring_add`).
     pub replicas: Vec<Replica>,
-    /// Their priority; `None` for that of the program.
+    /// The priority of the clones; `None`: the program's.
     pub priority: Option<u8>,
-    /// Length in bytes to which clones are cut when they are sent.
+    /// The most bytes of a clone that are sent; `None`: all.
     pub truncate: Option<u32>,
 }
 
-/// A reason why a group or session was refused. Nothing was changed.
+/// The error of a group or session. Nothing was changed.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum ReplicationError {
-    /// Group 0 means "no multicast" to a program. (Session 0 is one like any other.)
-    #[error("multicast group 0 means none; number them from 1")]
+    /// Group 0 means "no multicast" in a program. Session 0 is valid.
+    #[error("multicast group 0 is reserved; use 1 or higher")]
     GroupZero,
-    /// Session numbers have 15 bits (register_access.h).
-    #[error("clone session {0} is beyond {MAX_SESSION}; choose a lower number")]
+    /// Session ids have 15 bits (register_access.h).
+    #[error("clone session {0} exceeds the maximum of {MAX_SESSION}")]
     SessionTooHigh(u16),
-    /// Two copies could not be told apart.
+    /// Two copies would be indistinguishable.
     #[error("{kind} {id} names port {} with instance {} twice; give each copy its own instance", .replica.port, .replica.instance)]
-    Duplicate {
-        /// Group or session.
-        kind: &'static str,
-        /// Its number.
-        id: u16,
-        /// The copy that is there twice.
-        replica: Replica,
-    },
-    /// A truncation to nothing.
-    #[error("clone session {0} cuts its clones to 0 bytes; leave the length out for whole clones")]
+    Duplicate { kind: &'static str, id: u16, replica: Replica },
+    #[error("clone session {0} truncates clones to 0 bytes; omit the length to send whole clones")]
     EmptyClones(u16),
 }
 
 /// The highest clone session (register_access.h, MAX_MIRROR_SESSION_ID).
 const MAX_SESSION: u16 = (1 << 15) - 1;
 
-/// All groups and sessions of a switch.
+/// The groups and sessions of a switch.
 #[derive(Clone, Debug, Default)]
 pub(super) struct Replication {
     groups: BTreeMap<u16, Vec<Replica>>,
     sessions: BTreeMap<u16, CloneSession>,
 }
 
-/// Checks that no copy occurs twice.
+/// Checks that no replica occurs twice.
 fn check_distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(), ReplicationError> {
     let mut seen = std::collections::BTreeSet::new();
     match replicas.iter().find(|replica| !seen.insert(**replica)) {
@@ -69,7 +61,7 @@ fn check_distinct(kind: &'static str, id: u16, replicas: &[Replica]) -> Result<(
 }
 
 impl Replication {
-    /// Returns the copies of a group, in order; none for an unknown one.
+    /// Returns the replicas of a group in order; none for an unknown group.
     pub fn group(&self, group: u16) -> &[Replica] {
         self.groups.get(&group).map_or(&[], Vec::as_slice)
     }
@@ -124,7 +116,7 @@ mod tests {
         let error = engine.set_group(1, vec![copy(2, 5), copy(2, 5)]).unwrap_err().to_string();
         assert!(error.contains("port 2 with instance 5 twice"), "{error}");
         assert_eq!(engine.group(1), [copy(1, 0), copy(1, 1)]);
-        assert!(engine.set_group(0, vec![]).unwrap_err().to_string().contains("number them from 1"));
+        assert!(engine.set_group(0, vec![]).unwrap_err().to_string().contains("use 1 or higher"));
         let cut = CloneSession { truncate: Some(0), ..CloneSession::default() };
         assert_eq!(engine.set_session(1, cut.clone()), Err(ReplicationError::EmptyClones(1)));
         assert_eq!(engine.set_session(1 << 15, cut), Err(ReplicationError::SessionTooHigh(1 << 15)));

@@ -1,4 +1,4 @@
-//! One direction of a link: what becomes of a frame, and the frames that are in flight.
+//! One direction of a link: decides the fate of each frame, and holds the frames in flight.
 
 use super::LinkParameters;
 use crate::drops::PacketCount;
@@ -8,19 +8,19 @@ use rand_pcg::Pcg64Mcg;
 use std::collections::VecDeque;
 use weir_units::{Bytes, Ratio, Time};
 
-/// Reasons why a link loses a frame.
+/// The reason why a link lost a frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LinkDrop {
-    /// The link is down, or went down while the frame was in flight.
+    /// The link was down, or went down while the frame was in flight.
     Down,
-    /// The queue in front of the transmitter is full.
+    /// The queue before the transmitter was full.
     QueueFull,
-    /// By chance ([`LinkParameters::loss`]).
+    /// Random loss ([`LinkParameters::loss`]).
     Loss,
 }
 
 impl LinkDrop {
-    /// Every reason, in the order of reports.
+    /// All reasons, in the order of reports.
     pub const ALL: [LinkDrop; 3] = [LinkDrop::Down, LinkDrop::QueueFull, LinkDrop::Loss];
 
     /// Returns the name of the reason in reports.
@@ -40,22 +40,20 @@ pub struct LinkCounters {
     pub offered: PacketCount,
     /// Frames that arrived at the far end.
     pub delivered: PacketCount,
-    /// Copies that were made.
+    /// Copies that the link created.
     pub duplicated: u64,
-    /// Frames that overtook others, or that others overtook.
+    /// Frames that overtook others or were overtaken.
     pub reordered: u64,
-    /// Frames with an inverted bit.
+    /// Frames in which a bit was inverted.
     pub corrupted: u64,
     dropped: [u64; LinkDrop::ALL.len()],
 }
 
 impl LinkCounters {
-    /// Returns the number of frames lost for a reason.
     pub fn dropped(&self, reason: LinkDrop) -> u64 {
         self.dropped[reason as usize]
     }
 
-    /// Returns the number of frames lost for any reason.
     pub fn total_dropped(&self) -> u64 {
         self.dropped.iter().sum()
     }
@@ -63,29 +61,29 @@ impl LinkCounters {
 
 /// One direction of a link: a queue, a transmitter and a wire.
 ///
-/// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last bit does.
-/// A frame that was sent keeps its time of arrival when parameters change, except that it is lost if the link goes
-/// down.
+/// A frame waits until the transmitter is free, is serialised at the link's rate, and arrives when its last
+/// bit does. When parameters change, frames in flight keep their time of arrival; when the link goes down,
+/// they are lost.
 #[derive(Debug)]
 pub struct LinkChannel {
-    /// The transmitter is idle from then on.
+    /// The time at which the transmitter becomes idle.
     free_at: Time,
-    /// The last arrival of a frame that keeps its place.
+    /// The latest arrival among the frames that were not reordered.
     latest: Time,
-    /// Frames by arrival; those that arrive together in the order in which they were sent.
+    /// Frames by arrival; equal arrivals in the order of sending.
     in_flight: VecDeque<(Time, Box<Packet>)>,
     random: Pcg64Mcg,
     counters: LinkCounters,
 }
 
 impl LinkChannel {
-    /// Returns the seed of the n-th link's direction from one of its ends: streams of their own, so that a link draws the
-    /// same whatever others do.
+    /// Returns the seed for the direction of the n-th link away from one of its ends. Every direction has its
+    /// own random stream, so that it does not depend on the traffic of others.
     pub fn seed(all: u64, link: usize, end: usize) -> u64 {
         all ^ (2 * link as u64 + end as u64 + 1).wrapping_mul(0x9e37_79b9_7f4a_7c15)
     }
 
-    /// Returns an idle direction that draws from this seed.
+    /// Creates an idle direction with this seed.
     pub fn new(seed: u64) -> LinkChannel {
         LinkChannel {
             free_at: Time::ZERO,
@@ -96,7 +94,7 @@ impl LinkChannel {
         }
     }
 
-    /// Sends a frame at `now`.
+    /// Sends a frame at `now`: schedules its arrival, or drops it.
     pub fn send(&mut self, link: &LinkParameters, now: Time, mut frame: Box<Packet>, pool: &mut PacketPool) {
         self.counters.offered.count(frame.len());
         let reason = match self.transmit(link, now, frame.len()) {
@@ -122,7 +120,7 @@ impl LinkChannel {
         pool.put(frame);
     }
 
-    /// Serialises a frame, unless it does not get there.
+    /// Serialises a frame. Returns the reason if the frame is dropped before that.
     fn transmit(&mut self, link: &LinkParameters, now: Time, len: u32) -> Result<(), LinkDrop> {
         if !link.up {
             return Err(LinkDrop::Down);
@@ -140,7 +138,7 @@ impl LinkChannel {
         Ok(())
     }
 
-    /// Returns when the frame arrives that was serialised last.
+    /// Returns the arrival time of the frame that was serialised last.
     fn arrival(&mut self, link: &LinkParameters) -> Time {
         if self.draw(link.reorder) {
             self.counters.reordered += 1;
@@ -157,7 +155,8 @@ impl LinkChannel {
         self.latest
     }
 
-    /// Draws nothing unless it matters, so that one property does not change what another one does.
+    /// Returns `true` with this probability. A probability of 0 draws no random number, so that adding one
+    /// fault does not change the others.
     fn draw(&mut self, probability: Ratio) -> bool {
         probability > Ratio::default() && self.random.random::<f64>() < probability.get()
     }
@@ -170,7 +169,7 @@ impl LinkChannel {
         self.in_flight.insert(place, (at, frame));
     }
 
-    /// Takes the next frame that has arrived at `now`, with the time at which it did.
+    /// Removes the next frame that has arrived by `now`, with its time of arrival.
     pub fn pop_arrived(&mut self, now: Time) -> Option<(Time, Box<Packet>)> {
         self.next_arrival().filter(|&at| at <= now)?;
         let (at, frame) = self.in_flight.pop_front()?;
@@ -178,12 +177,13 @@ impl LinkChannel {
         Some((at, frame))
     }
 
-    /// Returns when the next frame arrives.
+    /// Returns the arrival time of the next frame.
     pub fn next_arrival(&self) -> Option<Time> {
         self.in_flight.front().map(|&(at, _)| at)
     }
 
-    /// Loses what is in flight: the link went down.
+    /// Drops all frames in flight, because the link went down or its port was removed. They count as
+    /// [`LinkDrop::Down`].
     pub fn drop_in_flight(&mut self, pool: &mut PacketPool) {
         self.counters.dropped[LinkDrop::Down as usize] += self.in_flight.len() as u64;
         while let Some((_, frame)) = self.in_flight.pop_front() {
@@ -192,12 +192,11 @@ impl LinkChannel {
         (self.free_at, self.latest) = (Time::ZERO, Time::ZERO);
     }
 
-    /// Returns the number of frames that wait or travel.
+    /// Returns the number of frames that wait or propagate.
     pub fn in_flight(&self) -> usize {
         self.in_flight.len()
     }
 
-    /// Returns what was counted.
     pub fn counters(&self) -> &LinkCounters {
         &self.counters
     }

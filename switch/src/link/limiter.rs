@@ -1,25 +1,26 @@
-//! Keeps a limiter that counts packets to a rate in bits per second.
+//! Adapts a packet-rate limiter to a rate in bits per second.
 //!
-//! BMv2's queues leave the same time between any two packets, whatever their lengths (`set_queue_rate`). The time of
-//! departure is fixed when a packet is queued: that of the packet before it plus this time, or now. A link of R bit/s
-//! wants the time that the packet before it takes. [`PacketRateController`] computes both for each packet that is queued and
-//! corrects the rate whenever they are more than a full frame apart: a mean over the mix of lengths, plus what is needed
-//! to close the difference.
+//! BMv2's rate-limited queues keep the same interval between any two packets, whatever their lengths
+//! (`set_queue_rate`). A packet's departure is fixed when it is queued: one interval after the previous
+//! departure, or now. A link of R bit/s needs the serialisation time of the previous packet instead.
+//! [`PacketRateController`] computes both for each queued packet. Whenever they differ by more than a full
+//! frame, it corrects the packet rate: to the mean over the mix of lengths, plus a term that removes the
+//! difference.
 
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Packets over which the mix of lengths is averaged, and over which a difference is made up for.
+/// Packets over which the mean length is averaged, and over which a difference is removed.
 const WINDOW: i64 = 16;
 
-/// A model of BMv2's queue and of the link that it stands for, packet by packet.
+/// A packet-by-packet model of BMv2's queue and of the link that it emulates.
 #[derive(Clone, Debug)]
 pub struct PacketRateController {
     rate: Bandwidth,
-    /// A full frame's time: what the two may be apart.
+    /// The largest difference that is tolerated, in ps: the time of a full frame.
     tolerance: i64,
-    /// The mean time that a packet takes on the link, in ps.
+    /// The mean serialisation time of a packet, in ps.
     mean: i64,
-    /// The time from which the link is idle, in ps.
+    /// The time at which the link becomes idle, in ps.
     free: i64,
     /// The time at which the limiter releases the last packet, in ps.
     last: i64,
@@ -27,7 +28,8 @@ pub struct PacketRateController {
 }
 
 impl PacketRateController {
-    /// Returns the limiter of a link of this rate whose longest frame is `frame`; it begins with a mix of such frames.
+    /// Creates the controller for a link with this rate and longest frame. The first packet rate assumes full
+    /// frames.
     pub fn new(rate: Bandwidth, frame: Bytes) -> PacketRateController {
         let longest = ps(rate.tx_time(frame));
         PacketRateController {
@@ -40,12 +42,12 @@ impl PacketRateController {
         }
     }
 
-    /// Returns the rate that the limiter is to have.
+    /// Returns the current packet rate for the limiter.
     pub fn packets_per_second(&self) -> u64 {
         self.packets_per_second
     }
 
-    /// A packet is queued at `now`. Returns the new rate if it has to change for the packets that follow.
+    /// Accounts for a packet that is queued at `now`. Returns the new packet rate if it changes.
     pub fn on_enqueue(&mut self, now: Time, len: u32) -> Option<u64> {
         let (now, takes) = (ps(now), ps(self.rate.tx_time(Bytes::new(u64::from(len)))));
         self.last = now.max(self.last + self.packet_interval());
@@ -73,7 +75,7 @@ fn ps(time: Time) -> i64 {
     i64::try_from(time.as_ps()).unwrap_or(i64::MAX / 4).min(i64::MAX / 4)
 }
 
-/// At least 1, as 0 means unlimited.
+/// Returns packets per second for an interval in ps: at least 1, since 0 means unlimited.
 fn per_second(each: i64) -> u64 {
     ((SECOND as f64 / each.max(1) as f64).round() as u64).max(1)
 }

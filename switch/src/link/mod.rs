@@ -1,9 +1,10 @@
-//! Links: what a link of a rate, a length and faults does to the frames that are sent on it.
+//! A model of a link with rate, delay and faults.
 //!
-//! - [`LinkParameters`] describe a link, [`LinkChange`] is what is to become different.
-//! - [`LinkChannel`] holds the frames that are in flight in one direction. Time and a seed are arguments, so the same
-//!   calls give the same frames at the same times; [`crate::driver::LinkEmulator`] calls it with real ones.
-//! - [`PacketRateController`] keeps a limiter that counts packets, BMv2's, to a rate in bits.
+//! - [`LinkParameters`] describe a link, [`LinkChange`] is a change to some of them.
+//! - [`LinkChannel`] holds the frames in flight in one direction. Time and seed are arguments, so equal calls
+//!   give equal results; [`crate::driver::LinkEmulator`] calls it in real time.
+//! - [`PacketRateController`] makes a limiter that counts packets, such as BMv2's, keep a rate in bits per
+//!   second.
 
 mod direction;
 mod limiter;

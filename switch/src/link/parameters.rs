@@ -1,44 +1,44 @@
-//! The parameters of a link, and changes to them, in the syntax `rate=10Mbps,delay=5ms,loss=1%`.
+//! The parameters of a link and changes to them, written as `rate=10Mbps,delay=5ms,loss=1%`.
 
 use std::fmt;
 use std::str::FromStr;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// The properties of a link, the same in both directions.
+/// The parameters of a link, the same in both directions.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct LinkParameters {
-    /// Bits of a frame per second; `None`: frames take no time.
+    /// Bits of the frame per second; `None`: serialisation takes no time.
     pub rate: Option<Bandwidth>,
     /// Propagation delay.
     pub delay: Time,
-    /// Bytes that may wait for the transmitter, the frame that is being sent included.
+    /// Bytes that may wait for the transmitter, including the frame in transmission.
     pub queue: Bytes,
-    /// A frame's delay is longer by up to this, uniformly. Frames stay in order.
+    /// Maximum additional delay, uniformly distributed. Frames stay in order.
     pub jitter: Time,
     /// Probability that a frame is lost.
     pub loss: Ratio,
-    /// Probability that a frame changes its place. It overtakes others: it arrives without delay and jitter; or others
-    /// overtake it, if `reorder_by` is not 0.
+    /// Probability that a frame is reordered. It overtakes others by arriving without delay and jitter; if
+    /// `reorder_by` is not 0, it is delayed by that much instead.
     pub reorder: Ratio,
-    /// Additional delay of a frame that others overtake.
+    /// Additional delay of a reordered frame; 0: reordered frames overtake.
     pub reorder_by: Time,
     /// Probability that a frame arrives twice.
     pub duplicate: Ratio,
     /// Probability that one bit of a frame is inverted.
     pub corrupt: Ratio,
-    /// False if every frame is lost.
+    /// `false`: every frame is lost.
     pub up: bool,
 }
 
 impl LinkParameters {
-    /// The longest delay, and the longest jitter: what is in flight waits in memory.
+    /// The longest delay and jitter. They are limited because frames in flight are in memory.
     pub const MAX_DELAY: Time = Time::from_secs(60);
-    /// The default capacity of a link's queue: a thousand full frames, as in Linux' `pfifo`.
+    /// The default queue: 1,000 full frames, as in Linux' `pfifo`.
     pub const QUEUE: Bytes = Bytes::new(1_518_000);
 }
 
 impl Default for LinkParameters {
-    /// Returns a link that frames pass at once and unharmed.
+    /// A link without delay and faults.
     fn default() -> LinkParameters {
         LinkParameters {
             rate: None,
@@ -55,10 +55,10 @@ impl Default for LinkParameters {
     }
 }
 
-/// Declares the keys once: field, name, type, and what a value is.
+/// Declares the keys once: name and type.
 macro_rules! keys {
     ($($field:ident: $kind:ty,)+) => {
-        /// A change to a link's parameters; `None` leaves one as it is.
+        /// A change to a link's parameters; `None` keeps a parameter.
         #[derive(Clone, Copy, Debug, Default, PartialEq)]
         pub struct LinkChange {
             $(
@@ -71,38 +71,37 @@ macro_rules! keys {
             /// The names of the keys.
             pub const KEYS: &'static [&'static str] = &[$(stringify!($field),)+];
 
-            /// Notes one key's value.
+            /// Sets the new value of one key.
             ///
             /// # Errors
             ///
-            /// If there is no such key, or the value is none of it.
+            /// Unknown key, or the value is invalid for it.
             pub fn set(&mut self, key: &str, value: &str) -> Result<(), String> {
                 match key {
                     $(stringify!($field) => {
                         self.$field = Some(<$kind>::parse(value).map_err(|reason| format!("{key}: {reason}"))?);
                     })+
                     _ => return Err(format!(
-                        "\"{key}\" is no property of a link; there are {}", LinkChange::KEYS.join(", ")
+                        "unknown link property \"{key}\"; expected one of {}", LinkChange::KEYS.join(", ")
                     )),
                 }
                 Ok(())
             }
 
-            /// Returns `link` with the change.
+            /// Returns `link` with the change applied.
             #[must_use]
             pub fn apply(&self, mut link: LinkParameters) -> LinkParameters {
                 $(if let Some(value) = self.$field { link.$field = value; })+
                 link
             }
 
-            /// Returns whether nothing changes.
             pub fn is_empty(&self) -> bool {
                 *self == LinkChange::default()
             }
         }
 
         impl fmt::Display for LinkChange {
-            /// As it is read.
+            /// Writes the change in the syntax in which it is read.
             fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 let mut comma = "";
                 $(if let Some(value) = self.$field {
@@ -129,10 +128,10 @@ keys! {
     up: bool,
 }
 
-/// A rate, or `unlimited`.
+/// A rate; `None` is written as `unlimited`.
 pub type LinkRate = Option<Bandwidth>;
 
-/// A value of a key.
+/// A value in the syntax of a change.
 trait LinkValue: Sized {
     fn parse(text: &str) -> Result<Self, String>;
     fn to_text(&self) -> String;
@@ -145,7 +144,7 @@ impl LinkValue for LinkRate {
         }
         let rate: Bandwidth = text.parse().map_err(|reason| format!("{reason}, or unlimited"))?;
         if rate == Bandwidth::ZERO {
-            return Err("at rate zero nothing is ever sent; up=false loses everything".to_owned());
+            return Err("the rate must be greater than zero; use up=false to drop every frame".to_owned());
         }
         Ok(Some(rate))
     }
@@ -158,7 +157,7 @@ impl LinkValue for Time {
     fn parse(text: &str) -> Result<Time, String> {
         let time: Time = text.parse().map_err(|reason| format!("{reason}"))?;
         if time > LinkParameters::MAX_DELAY {
-            return Err(format!("{time} is too long, at most {}", LinkParameters::MAX_DELAY));
+            return Err(format!("{time} exceeds the maximum of {}", LinkParameters::MAX_DELAY));
         }
         Ok(time)
     }
@@ -180,7 +179,7 @@ impl LinkValue for Ratio {
     fn parse(text: &str) -> Result<Ratio, String> {
         let ratio: Ratio = text.parse()?;
         if ratio > Ratio::ONE {
-            return Err(format!("{text} is more than all frames"));
+            return Err(format!("{text} exceeds 100%"));
         }
         Ok(ratio)
     }
@@ -191,7 +190,7 @@ impl LinkValue for Ratio {
 
 impl LinkValue for bool {
     fn parse(text: &str) -> Result<bool, String> {
-        text.parse().map_err(|_| format!("\"{text}\" is neither true nor false"))
+        text.parse().map_err(|_| format!("expected true or false, found \"{text}\""))
     }
     fn to_text(&self) -> String {
         self.to_string()
@@ -235,11 +234,15 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let wrong = |text: &str| text.parse::<LinkChange>().unwrap_err();
-        assert!(wrong("latency=5ms").contains("there are rate, delay, queue"));
+        assert!(wrong("latency=5ms").contains("expected one of rate, delay, queue"));
         assert!(wrong("delay").contains("write key=value"));
-        assert!(wrong("delay=61s").contains("delay: 61s is too long, at most 60s"), "{}", wrong("delay=61s"));
-        assert!(wrong("loss=2").contains("loss: 2 is more than all frames"));
+        assert!(
+            wrong("delay=61s").contains("delay: 61s exceeds the maximum of 60s"),
+            "{}",
+            wrong("delay=61s")
+        );
+        assert!(wrong("loss=2").contains("loss: 2 exceeds 100%"));
         assert!(wrong("rate=0bps").contains("up=false"), "{}", wrong("rate=0bps"));
-        assert!(wrong("up=yes").contains("neither true nor false"));
+        assert!(wrong("up=yes").contains("expected true or false"));
     }
 }

@@ -1,4 +1,4 @@
-//! The control surface of registers, counters, meters and parser value sets.
+//! Runtime API of registers, counters, meters and parser value sets.
 
 use super::api_types::{CounterValue, EntryHandle, MeterRates, TableError};
 use super::meter::Meter;
@@ -22,11 +22,11 @@ impl Pipeline {
         Ok(&registers[index_by_name(names, "register array", name)?])
     }
 
-    /// Returns the number of cells of a register array, and the bits of a cell.
+    /// Returns the number of cells of a register array and the width of a cell in bits.
     ///
     /// # Errors
     ///
-    /// There is no such register array.
+    /// Unknown register array.
     pub fn register_info(&self, register: &str) -> Result<(usize, u32), TableError> {
         self.register(register).map(|array| (array.size, array.bits))
     }
@@ -41,7 +41,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such register array or cell.
+    /// Unknown register array, or the index is out of range.
     pub fn register_read(&self, register: &str, index: usize) -> Result<Vec<u8>, TableError> {
         let (cell, bits) = self.register_cell(register, index)?;
         Ok(values::to_bytes(&self.state.registers[cell], bits))
@@ -51,7 +51,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such register array or cell, or the value is too wide.
+    /// Unknown register array, the index is out of range, or the value is too wide.
     pub fn register_write(&mut self, register: &str, index: usize, value: &[u8]) -> Result<(), TableError> {
         let (cell, bits) = self.register_cell(register, index)?;
         let value = values::to_limbs(value, bits, || format!("register {register}"))?;
@@ -70,7 +70,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such counter array.
+    /// Unknown counter array.
     pub fn counter_size(&self, counter: &str) -> Result<usize, TableError> {
         Ok(self.state.counters[array(&self.program.counters, "counter array", counter)?].len())
     }
@@ -79,7 +79,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such counter array or cell.
+    /// Unknown counter array, or the index is out of range.
     pub fn counter_read(&self, counter: &str, index: usize) -> Result<CounterValue, TableError> {
         let cells = &self.state.counters[array(&self.program.counters, "counter array", counter)?];
         let outside = || out_of_bounds("counter array", counter, index, cells.len());
@@ -90,7 +90,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such counter array or cell.
+    /// Unknown counter array, or the index is out of range.
     pub fn counter_write(
         &mut self,
         counter: &str,
@@ -127,7 +127,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, or the table has no direct counter.
+    /// Unknown table or entry, or the table has no direct counter.
     pub fn direct_counter_read(
         &self,
         table: TableId,
@@ -141,7 +141,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, or the table has no direct counter.
+    /// Unknown table or entry, or the table has no direct counter.
     pub fn direct_counter_write(
         &mut self,
         table: TableId,
@@ -165,25 +165,25 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such meter array.
+    /// Unknown meter array.
     pub fn meter_size(&self, meter: &str) -> Result<usize, TableError> {
         Ok(self.state.meters[array(&self.program.meters, "meter array", meter)?].len())
     }
 
-    /// Returns the rates of a meter cell; `None` if they are not set, so that it marks everything green.
+    /// Returns the rates of a meter cell; `None` if no rates are set, so that every packet is green.
     ///
     /// # Errors
     ///
-    /// There is no such meter array or cell.
+    /// Unknown meter array, or the index is out of range.
     pub fn meter_rates(&self, meter: &str, index: usize) -> Result<Option<MeterRates>, TableError> {
         Ok(self.meter(meter, index)?.1.rates())
     }
 
-    /// Sets the rates of a meter cell.
+    /// Sets the rates of a meter cell and fills its buckets; `None` makes every packet green.
     ///
     /// # Errors
     ///
-    /// There is no such meter array or cell, or the rates are invalid.
+    /// Unknown meter array, the index is out of range, or the rates are invalid.
     pub fn meter_set_rates(
         &mut self,
         meter: &str,
@@ -196,11 +196,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns the rates of an entry's direct meter; `None` if they are not set.
+    /// Returns the rates of an entry's direct meter; `None` if no rates are set.
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, or the table has no direct meter.
+    /// Unknown table or entry, or the table has no direct meter.
     pub fn direct_meter_rates(
         &self,
         table: TableId,
@@ -210,11 +210,11 @@ impl Pipeline {
         Ok(cells[self.direct_cell(table, entry, "meter", cells)?].rates())
     }
 
-    /// Sets the rates of an entry's direct meter.
+    /// Sets the rates of an entry's direct meter and fills its buckets.
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, the table has no direct meter, or the rates are invalid.
+    /// Unknown table or entry, the table has no direct meter, or the rates are invalid.
     pub fn direct_meter_set_rates(
         &mut self,
         table: TableId,
@@ -233,11 +233,12 @@ impl Pipeline {
         index_by_name(names, "value set", set)
     }
 
-    /// Adds a value to a parser value set: its parts one behind the other, without padding between them.
+    /// Adds a value to a parser value set: its fields concatenated without padding. Adding it again has no
+    /// effect.
     ///
     /// # Errors
     ///
-    /// There is no such set, or the value is too wide.
+    /// Unknown value set, or the value is too wide.
     pub fn value_set_insert(&mut self, set: &str, value: &[u8]) -> Result<(), TableError> {
         let definition = &self.program.parser.value_sets[self.value_set(set)?];
         let whole = values::to_limbs(value, definition.bits, || format!("value set {set}"))?;
@@ -259,7 +260,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such set.
+    /// Unknown value set.
     pub fn value_set_clear(&mut self, set: &str) -> Result<(), TableError> {
         for (list, _) in &self.program.parser.value_sets[self.value_set(set)?].lists {
             self.state.value_lists[usize::from(*list)].clear();
@@ -268,7 +269,7 @@ impl Pipeline {
     }
 }
 
-/// `bits` bits of a number, from bit `low` up.
+/// Returns `bits` bits of a number, starting at bit `low`, as limbs.
 fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
     let limb = |index: u32| number.get(index as usize).copied().unwrap_or(0);
     (0..limbs(bits) as u32).map(move |index| {
@@ -282,7 +283,7 @@ fn slice(number: &[u64], low: u32, bits: u32) -> impl Iterator<Item = u64> {
 fn check_rates(rates: Option<MeterRates>) -> Result<(), TableError> {
     match rates {
         Some(rates) if rates.pir < rates.cir => Err(TableError::Invalid(
-            "the peak rate of a meter cannot be below its committed rate".to_string(),
+            "the peak rate of a meter must be at least its committed rate".to_string(),
         )),
         _ => Ok(()),
     }

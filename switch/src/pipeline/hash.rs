@@ -1,19 +1,20 @@
-//! Hashes and checksums over header fields, bit for bit as BMv2 computes them.
+//! Hashes and checksums over header fields, bit for bit as in BMv2.
 
 use crate::program::{Algorithm, Calculation, CrcTables, HashInput, MAX_HASH_BYTES, low_mask};
 use crc::{CRC_16_ARC, CRC_16_IBM_3740, CRC_32_ISO_HDLC, Crc};
 use std::sync::LazyLock;
 
-/// The part of the packet that calculations cover beside the slots.
+/// The part of the packet after the parsed headers, which some calculations cover.
 #[derive(Clone, Copy)]
 pub(super) struct Payload<'a> {
-    /// The frame behind the parsed headers.
+    /// The stored bytes after the parsed headers.
     pub bytes: &'a [u8],
-    /// Zeros behind that.
+    /// Length of the virtual tail after `bytes`, which reads as zeros.
     pub virtual_len: u32,
 }
 
-/// Returns the value of a calculation. `buffer` is scratch space; `calls` counts the calls of a round-robin one.
+/// Returns the value of a calculation. `buffer` is scratch space; `calls` is the call counter of a
+/// round-robin selector.
 pub(super) fn compute(
     calculation: &Calculation,
     slots: &[u64],
@@ -36,7 +37,7 @@ pub(super) fn compute(
         return *calls - 1;
     }
     if let Some(fields) = &calculation.byte_fields {
-        // Each field is written as a word and its zeros overwritten by the next.
+        // Each field is written as a whole word; the next field overwrites the zeros after it.
         let (mut bytes, mut len) = ([0; MAX_HASH_BYTES + 8], 0);
         for (slot, size) in fields {
             let word = slots[usize::from(*slot)] << ((64 - 8 * size) & 63);
@@ -67,7 +68,7 @@ pub(super) fn digest(algorithm: Algorithm, bytes: &[u8]) -> u64 {
     }
 }
 
-/// Packs the inputs bit by bit behind each other.
+/// Concatenates the inputs bit by bit, without padding.
 fn pack_inputs(calculation: &Calculation, slots: &[u64], payload: Payload, buffer: &mut Vec<u8>) {
     buffer.clear();
     let mut packer = Packer { buffer, pending: 0, count: 0 };
@@ -105,7 +106,7 @@ fn pack_inputs(calculation: &Calculation, slots: &[u64], payload: Payload, buffe
 
 struct Packer<'a> {
     buffer: &'a mut Vec<u8>,
-    /// Bits that do not make a byte yet, in the low end.
+    /// The last bits that do not fill a byte yet, in the low end.
     pending: u64,
     count: u32,
 }
@@ -135,7 +136,7 @@ impl Packer<'_> {
         self.pending = all as u64 & low_mask(self.count);
     }
 
-    /// Fills the last byte with zeros.
+    /// Pads the last byte with zeros.
     fn flush(&mut self) {
         if self.count > 0 {
             let missing = 8 - self.count;
@@ -145,7 +146,7 @@ impl Packer<'_> {
     }
 }
 
-/// Adds the 16-bit words of a number with end-around carry.
+/// Folds a sum to 16 bits with end-around carry.
 fn fold(mut sum: u128) -> u16 {
     while sum > u128::from(u16::MAX) {
         sum = (sum >> 16) + (sum & u128::from(u16::MAX));
@@ -153,7 +154,7 @@ fn fold(mut sum: u128) -> u16 {
     sum as u16
 }
 
-/// RFC 1071.
+/// The Internet checksum (RFC 1071).
 pub(super) fn internet_checksum(bytes: &[u8]) -> u16 {
     let mut sum = 0u128;
     for pair in bytes.chunks(2) {
@@ -166,7 +167,7 @@ static CRC16: Crc<u16> = Crc::<u16>::new(&CRC_16_ARC);
 static CRC32: Crc<u32> = Crc::<u32>::new(&CRC_32_ISO_HDLC);
 static CRC_CCITT: Crc<u16> = Crc::<u16>::new(&CRC_16_IBM_3740);
 
-/// Returns what a CRC is made of; `None` for other algorithms.
+/// Returns the byte tables of a CRC; `None` for other algorithms.
 pub(super) fn crc_tables(algorithm: Algorithm) -> Option<&'static CrcTables> {
     static OF_CRC16: LazyLock<Box<CrcTables>> =
         LazyLock::new(|| CrcTables::of(|bytes| CRC16.checksum(bytes)));

@@ -1,15 +1,15 @@
-//! Headers between frame and slots, window by window.
+//! Moves header fields between frame and slots, window by window.
 
 use crate::packet::SLACK;
 use crate::program::{BitMove, MoveWindows, WINDOW_LEN, low_mask};
 
-/// The bytes that a move can reach.
+/// The bytes that a move can reach: a window and one word more.
 pub(super) type Window = [u8; SLACK];
 
 const WORD: usize = 8;
 const _: () = assert!(WINDOW_LEN + WORD <= SLACK, "a move may begin at the last byte of a window");
 
-/// Returns the big-endian word where a move begins.
+/// Returns the big-endian word at which a move begins.
 #[inline(always)]
 fn word(bytes: &Window, step: &BitMove) -> u64 {
     let at = usize::from(step.offset) % WINDOW_LEN;
@@ -23,7 +23,8 @@ fn slot(step: &BitMove) -> usize {
     usize::from(step.slot) % WINDOW_LEN
 }
 
-/// Frame to slots. Behind every frame there is slack, and behind the slots too.
+/// Loads a header from the frame into slots. Both the frame and the slots have slack at their end, so that a
+/// whole window can be read.
 #[inline]
 pub(super) fn load_header(moves: &MoveWindows, frame: &[u8], at: usize, slots: &mut [u64], base: usize) {
     for window in moves {
@@ -43,7 +44,7 @@ pub(super) fn load_header(moves: &MoveWindows, frame: &[u8], at: usize, slots: &
     }
 }
 
-/// Slots to frame; bits between the fields stay.
+/// Stores a header from slots into the frame. Bits between the fields keep their values.
 #[inline]
 pub(super) fn store_header(moves: &MoveWindows, frame: &mut [u8], at: usize, slots: &[u64], base: usize) {
     for window in moves {
@@ -68,7 +69,7 @@ fn set(bytes: &mut Window, step: &BitMove, value: u64) {
     bytes[at..at + WORD].copy_from_slice(&new.to_be_bytes());
 }
 
-/// Any number of bits from anywhere, as limbs.
+/// Reads `bits` bits at bit offset `begin` as limbs, least significant first. Bits beyond the frame are 0.
 pub(super) fn read_bits(frame: &[u8], begin: usize, bits: u32, to: &mut [u64]) {
     let end = begin + bits as usize;
     for (index, limb) in to.iter_mut().enumerate() {

@@ -1,10 +1,11 @@
-//! Headers as blocks of slots: copying, stacks, unions. P4_16's semantics, as BMv2 has them for p4c's programs.
+//! Operations on headers as blocks of slots: assignment, stacks, unions. The semantics are those of P4_16 as
+//! BMv2 implements them for p4c's programs.
 
 use crate::program::{self, HeaderInfo, HeaderStack, Slot};
 
 const VALID_SLOT: usize = program::VALID_SLOT as usize;
 
-/// Makes headers at these places, relative to `base`, invalid: a union has one valid member.
+/// Makes the headers at these slot offsets from `base` invalid, since a union has at most one valid member.
 pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
     for offset in siblings {
         if let Some(sibling) = base.checked_add_signed(*offset as isize) {
@@ -13,7 +14,7 @@ pub(super) fn invalidate(slots: &mut [u64], base: usize, siblings: &[i32]) {
     }
 }
 
-/// Assigns a header; an invalid one makes the other invalid and leaves its fields alone.
+/// Assigns a header. If the source is invalid, the destination becomes invalid and keeps its fields.
 pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderInfo) {
     if slots[from + VALID_SLOT] == 0 {
         slots[to + VALID_SLOT] = 0;
@@ -23,7 +24,7 @@ pub(super) fn copy(slots: &mut [u64], to: usize, from: usize, op: &HeaderInfo) {
     invalidate(slots, to, &op.siblings);
 }
 
-/// Base of an element of a stack.
+/// Returns the first slot of a stack element; `None` if the index is out of bounds.
 pub(super) fn element(stack: &HeaderStack, index: u64) -> Option<Slot> {
     (index < u64::from(stack.size)).then(|| stack.base + index as u16 * stack.stride)
 }
@@ -42,7 +43,7 @@ fn invalidate_elements(slots: &mut [u64], stack: &HeaderStack, from: usize, to: 
     }
 }
 
-/// Moves all elements back by `count`; the new ones are invalid.
+/// Moves all elements back by `count`; the first `count` become invalid.
 pub(super) fn push(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
@@ -52,7 +53,7 @@ pub(super) fn push(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     *next = (*next + count as u64).min(size as u64);
 }
 
-/// Moves all elements to the front by `count`; those at the end are invalid.
+/// Moves all elements to the front by `count`; the last `count` become invalid.
 pub(super) fn pop(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     let size = usize::from(stack.size);
     let count = count.min(size as u64) as usize;
@@ -62,7 +63,7 @@ pub(super) fn pop(slots: &mut [u64], stack: &HeaderStack, count: u64) {
     *next = next.saturating_sub(count as u64);
 }
 
-/// Assigns a stack, element by element, with its counter.
+/// Assigns a stack with its `nextIndex`.
 pub(super) fn copy_stack(slots: &mut [u64], to: &HeaderStack, from: &HeaderStack) {
     let size = usize::from(to.size.min(from.size));
     slots.copy_within(range(from, 0, size), range(to, 0, size).start);

@@ -1,4 +1,4 @@
-//! Idle timeouts: which entries no packet has matched for long.
+//! Idle timeouts: finds the entries that no packet has matched for their timeout.
 
 use super::Pipeline;
 use super::api_types::{EntryHandle, TableError};
@@ -8,13 +8,13 @@ use std::time::Duration;
 const NS_PER_SECOND: u128 = 1_000_000_000;
 
 impl Pipeline {
-    /// Returns a duration in ticks.
+    /// Converts a duration to ticks, rounded down.
     pub fn ticks(&self, duration: Duration) -> u64 {
         let ticks = duration.as_nanos() * u128::from(self.state.ticks_per_second) / NS_PER_SECOND;
         u64::try_from(ticks).unwrap_or(u64::MAX)
     }
 
-    /// Converts a number of ticks to a duration.
+    /// Converts ticks to a duration, rounded down to nanoseconds.
     pub fn duration(&self, ticks: u64) -> Duration {
         let ns = u128::from(ticks) * NS_PER_SECOND / u128::from(self.state.ticks_per_second);
         Duration::from_nanos(u64::try_from(ns).unwrap_or(u64::MAX))
@@ -39,12 +39,12 @@ impl Pipeline {
         expired
     }
 
-    /// Returns the ticks since an entry was last matched, or made if it never was; `None` if the table does not track
-    /// this.
+    /// Returns the ticks since an entry was last matched, or since it was added if it never was; `None` if
+    /// the table does not support idle timeouts.
     ///
     /// # Errors
     ///
-    /// There is no such table or entry.
+    /// Unknown table or entry.
     pub fn ticks_since_hit(&self, table: TableId, entry: EntryHandle) -> Result<Option<u64>, TableError> {
         let number = self.entry(table, entry)?;
         let state = &self.state.tables[usize::from(table.0)];
@@ -52,7 +52,8 @@ impl Pipeline {
         Ok(last_hit.map(|last_hit| self.state.now.saturating_sub(*last_hit)))
     }
 
-    /// Lets every entry be as if it were made or matched now: for a pipeline that was filled before it is used.
+    /// Restarts all idle timeouts at the current time, for a pipeline whose entries were added before it went
+    /// into use.
     pub fn restart_timeouts(&mut self) {
         let now = self.state.now;
         for state in self.state.tables.iter_mut() {

@@ -1,4 +1,4 @@
-//! Runs code on the slots of a packet: the loop over the operations.
+//! The interpreter: runs bytecode on the slots of a packet.
 
 use super::hash::{self, Payload};
 use super::state::State;
@@ -6,34 +6,36 @@ use super::trace::Tracer;
 use crate::drops::DropReason;
 use crate::program::{LOOP_BUDGET, Opcode, Pc, Program, TableId};
 
-/// The context of code, beside the slots.
+/// The context of a run, except for the slots.
 pub(super) struct ExecContext<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,
-    /// BMv2's packet register 0.
+    /// The packet length that deparsing would give, in bytes: BMv2's packet register 0.
     pub length: &'a mut u32,
     pub truncate: &'a mut u32,
     pub ingress_length: u32,
     pub payload: Payload<'a>,
     pub now: u64,
     pub tracer: &'a mut T,
-    /// The condition that is being evaluated, for the tracer: its name, where its code begins and ends.
+    /// The condition under evaluation, for the tracer: its name, and the addresses at which its code begins
+    /// and ends.
     pub open_condition: Option<(&'a str, Pc, Pc)>,
 }
 
-/// Cuts the highest `above` bits off.
+/// Clears the highest `above` bits.
 #[inline(always)]
 pub(super) fn clear_high(value: u64, above: u8) -> u64 {
     value << (above & 63) >> (above & 63)
 }
 
 impl<T: Tracer> ExecContext<'_, T> {
-    /// Runs code from here to its end. The number of slots is a power of two that is known here, so that no operand
-    /// needs to be checked.
+    /// Runs code from `start` to its end. `N`, the capacity of the header vector, is a power of two above every
+    /// slot of a loaded program, so `slot & (N - 1)` never changes a valid operand; it only lets the compiler drop
+    /// the bounds checks.
     ///
     /// # Errors
     ///
-    /// A loop does not end.
+    /// [`DropReason::ActionLoop`]: backward jumps repeated [`LOOP_BUDGET`] operations.
     pub fn run<const N: usize>(&mut self, slots: &mut [u64; N], start: Pc) -> Result<(), DropReason> {
         let program = self.program;
         let code = program.code.as_slice();
@@ -165,7 +167,8 @@ impl<T: Tracer> ExecContext<'_, T> {
         hash::compute(calculation, slots, self.payload, buffer, &mut calls[index])
     }
 
-    /// Looks a table up; returns the code of the action (0: none) and where to go behind it.
+    /// Looks up a table. Returns the address of the action's code (0: none) and the address at which control
+    /// flow continues.
     #[inline]
     fn apply<const N: usize>(&mut self, slots: &mut [u64; N], index: u16) -> (Pc, Pc) {
         let program = self.program;

@@ -1,4 +1,4 @@
-//! The input of a run of the pipeline beside the packet, and its output.
+//! Input and output of a run of the pipeline, except for the packet.
 
 use crate::drops::DropReason;
 use crate::packet::{Packet, PacketPool};
@@ -6,100 +6,95 @@ use crate::packet::{Packet, PacketPool};
 /// A packet's intrinsic metadata at the start of ingress, as simple_switch sets it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct IngressMeta {
-    /// The port it came in by. Not used for a packet that was resubmitted or recirculated: as in BMv2, those keep
-    /// only what their field list names.
+    /// The ingress port. Ignored for a packet that was resubmitted or recirculated: as in BMv2, such a packet
+    /// keeps only the metadata of its field list.
     pub port: u16,
-    /// The switch's clock, in ticks of whatever unit it has; 48 bits reach the program.
+    /// The switch's clock, in ticks. The program sees the low 48 bits.
     pub now: u64,
 }
 
 /// A packet's intrinsic metadata at the start of egress, as simple_switch sets it.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct EgressMeta {
-    /// The port it goes out by.
+    /// The egress port.
     pub port: u16,
     /// The switch's clock, in ticks.
     pub now: u64,
-    /// Time at which it was enqueued, in ticks.
+    /// Time of enqueueing, in ticks.
     pub enq_timestamp: u64,
-    /// Packets in its queue when it was enqueued.
+    /// Packets in the queue when the packet was enqueued.
     pub enq_qdepth: u32,
-    /// Ticks it spent in the queue.
+    /// Ticks that the packet spent in the queue.
     pub deq_timedelta: u64,
-    /// Packets left in its queue when it was dequeued.
+    /// Packets in the queue after the packet was dequeued.
     pub deq_qdepth: u32,
-    /// The queue it waited in, which is its priority.
+    /// The queue, which equals the priority.
     pub qid: u8,
-    /// Number of the copy of a multicast packet; 0 for unicast.
+    /// Replication id of a multicast copy; 0 for unicast.
     pub rid: u16,
 }
 
-/// Ingress's decision on a packet.
+/// The decision of ingress on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum IngressVerdict {
-    /// It is dropped.
     Drop,
-    /// It goes to one port.
     Unicast {
-        /// Egress port.
         port: u16,
-        /// `standard_metadata.priority`: which queue.
+        /// `standard_metadata.priority`, which selects the queue.
         priority: u8,
     },
-    /// It goes to every port of a multicast group.
+    /// A copy goes to every port of the multicast group.
     Multicast {
         /// `standard_metadata.mcast_grp`, never 0.
         group: u16,
-        /// `standard_metadata.priority`: which queue.
+        /// `standard_metadata.priority`, which selects the queue.
         priority: u8,
     },
-    /// It runs ingress again, as it came in. The packet is prepared: give it to ingress.
+    /// The packet runs ingress again, unchanged. It is prepared: pass it to ingress.
     Resubmit,
-    /// A loop of the program does not end, so the packet is dropped: [`DropReason::ParserLoop`] or
+    /// The packet is dropped because a loop exceeded its budget: [`DropReason::ParserLoop`] or
     /// [`DropReason::ActionLoop`].
     Abort(DropReason),
 }
 
-/// Egress's decision on a packet.
+/// The decision of egress on a packet.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum EgressVerdict {
-    /// It is sent: [`Packet::bytes`] is the frame.
+    /// The packet is sent: [`Packet::bytes`] is the frame.
     Send,
-    /// It is dropped.
     Drop,
-    /// It runs ingress again, as it would have gone out. The packet is prepared: give it to ingress.
+    /// The deparsed packet runs ingress again. It is prepared: pass it to ingress.
     Recirculate,
-    /// A loop of the program does not end, so the packet is dropped: [`DropReason::ActionLoop`].
+    /// The packet is dropped because a loop exceeded its budget: [`DropReason::ActionLoop`].
     Abort(DropReason),
 }
 
-/// A clone that waits to be sent where its clone session says.
+/// A clone; its clone session decides where it goes.
 #[derive(Debug)]
 pub struct ClonedPacket {
-    /// The clone session.
     pub session: u16,
-    /// `standard_metadata.priority` of the clone: which queue.
+    /// `standard_metadata.priority` of the clone, which selects the queue.
     pub priority: u8,
-    /// The clone, ready for egress.
+    /// The packet, ready for egress.
     pub packet: Box<Packet>,
 }
 
-/// One message of a digest.
+/// One digest message.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Digest {
-    /// Name of the learn list, as P4Info has it.
+    /// Name of the learn list, as in the P4Info.
     pub list: String,
-    /// The values in order, big-endian, as many bytes as their widths take.
+    /// The values in order: big-endian, each of ceil(width / 8) bytes.
     pub values: Vec<Vec<u8>>,
 }
 
-/// The outputs of a run of the pipeline beside its verdict.
+/// The outputs of a run of the pipeline, except for its verdict.
 #[derive(Debug, Default)]
 pub struct SideEffects {
-    /// The pool from which copies are taken.
+    /// The pool from which clones are taken.
     pub pool: PacketPool,
-    /// Clones, in the order they were made. The driver of the pipeline takes them out.
+    /// Clones in the order of their creation. The caller removes them.
     pub clones: Vec<ClonedPacket>,
-    /// Digests, in the order they were made. The driver of the pipeline takes them out.
+    /// Digests in the order of their creation. The caller removes them.
     pub digests: Vec<Digest>,
 }

@@ -1,34 +1,34 @@
-//! Finding the entry that matches a key.
+//! Lookup structures of tables: from a key to the entry that matches.
 //!
-//! Entries are numbered from 1; 0 is no entry. Data that is equal in all switches that run the program (the layout of
-//! the key, masks) is kept with the program: tens of switches share a cache, so each should have little state.
+//! Entries are numbered from 1; 0 means no entry. Data that is the same in all switches of a program (key
+//! layout, masks) belongs to the program, because tens of switches share one processor cache.
 
 use crate::program::{DIRECT_KEY_BITS, KeyLayout, MatchKind, Table};
 
-/// An entry's match, as words.
+/// The match of an entry, in the words of the key layout.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Match {
     pub value: Vec<u64>,
     pub mask: Vec<u64>,
-    /// The range elements: index of the element in the key, first value, last value.
+    /// Range elements: index of the element in the key, lowest and highest value.
     pub ranges: Vec<(usize, Vec<u64>, Vec<u64>)>,
     pub prefix: u16,
-    /// Smaller wins; 0 in tables without priorities.
+    /// The smallest matching rank wins; 0 in tables without priorities.
     pub rank: i64,
 }
 
-/// The structure behind a table, by what its key needs.
+/// The lookup structure of a table, selected by its match kinds.
 #[derive(Clone, Debug)]
 pub(super) enum Lookup {
-    /// No key: every packet misses.
+    /// Without a key every packet misses.
     Keyless,
-    /// All exact, one word.
+    /// All elements are exact, and the key is one word.
     Word(WordIndex),
-    /// All exact.
+    /// All elements are exact.
     Words(HashIndex),
-    /// One LPM element.
+    /// One element is LPM, the others are exact.
     Prefix(LpmIndex),
-    /// Priorities decide.
+    /// An element is ternary or a range.
     Ternary(PriorityList),
 }
 
@@ -46,7 +46,8 @@ impl Lookup {
         }
     }
 
-    /// Returns the entries of all keys from 0 on, if the place of a key's entry is the key itself.
+    /// Returns the entries that are indexed by the key itself, from key 0; machine code reads them without a
+    /// call.
     pub fn small(&self) -> &[u32] {
         match self {
             Lookup::Word(word) => &word.direct,
@@ -54,13 +55,13 @@ impl Lookup {
         }
     }
 
-    /// Returns the entry that matches, or 0. `key` is scratch space.
+    /// Builds the key from the slots and returns the matching entry, or 0. `key` is scratch space.
     pub fn find(&self, table: &Table, slots: &[u64], key: &mut Vec<u64>) -> u32 {
         table.key_layout.build_key(slots, key);
         self.find_key(table, key)
     }
 
-    /// As [`Lookup::find`], for a key of one word or none.
+    /// Same as [`Lookup::find`], for a key of at most one word that is already built.
     #[inline]
     pub fn find_word(&self, table: &Table, word: u64, key: &mut Vec<u64>) -> u32 {
         match self {
@@ -77,7 +78,8 @@ impl Lookup {
         }
     }
 
-    /// Finds the entry for a key, like [`Lookup::find`]. The content of `key` is undefined afterwards.
+    /// Same as [`Lookup::find`], for a key that is already built. The content of `key` is undefined
+    /// afterwards.
     pub fn find_key(&self, table: &Table, key: &mut Vec<u64>) -> u32 {
         match self {
             Lookup::Keyless => 0,
@@ -91,7 +93,7 @@ impl Lookup {
         }
     }
 
-    /// Returns the entry with exactly this match, or 0.
+    /// Returns the entry with exactly this match and rank, or 0.
     pub fn find_exact(&self, table: &Table, wanted: &Match, entries: impl Fn(u32) -> Option<Match>) -> u32 {
         match self {
             Lookup::Keyless => 0,
@@ -128,16 +130,16 @@ impl Lookup {
     }
 }
 
-/// Keys of one word: the small ones, as ports are, say themselves where their entry is.
+/// An index of one-word keys: small ones, such as ports, are array indices, the others are hashed.
 #[derive(Clone, Debug)]
 pub(super) struct WordIndex {
-    /// The entries of all keys below its length.
+    /// The entry of each key below the length; 0 for none.
     direct: Vec<u32>,
-    /// The others.
+    /// The entries of all other keys.
     index: HashIndex,
 }
 
-/// Keys from here on are hashed.
+/// Keys from this value on are hashed.
 const DIRECT_KEYS: u64 = 1 << DIRECT_KEY_BITS;
 
 impl WordIndex {
@@ -171,19 +173,20 @@ impl WordIndex {
     }
 }
 
-/// A hash table with open addressing and linear probing. A place is a row of words: the entry, then its key.
+/// A hash table with open addressing and linear probing. A bucket is a row of words: the entry (0: free),
+/// then its key.
 #[derive(Clone, Debug)]
 pub(super) struct HashIndex {
     rows: Box<[u64]>,
-    /// Words of a row.
+    /// Words per row.
     width: u32,
-    /// Places less one; they are a power of two.
+    /// Number of buckets minus 1; the number is a power of two.
     mask: u32,
     used: u32,
 }
 
 const MIN_CAPACITY: u32 = 8;
-/// 2^64 divided by the golden ratio: spreads keys that differ in a few bits.
+/// 2^64 divided by the golden ratio (Fibonacci hashing): spreads keys that differ in few bits.
 const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
 
 #[inline]
@@ -206,6 +209,8 @@ impl HashIndex {
     fn get_word(&self, key: u64) -> u32 {
         let mask = self.mask as usize;
         let mut at = mix(HASH_MULTIPLIER, key) as usize & mask;
+        // The table is at most half full (see `insert`), so every probe sequence meets a free bucket. The
+        // slice pattern lets the compiler drop the bounds checks.
         loop {
             let [entry, found] = self.rows[at * 2..][..2] else { return 0 };
             if entry == 0 || found == key {
@@ -271,7 +276,8 @@ impl HashIndex {
             return;
         }
         self.used -= 1;
-        // What was pushed behind the hole moves up, so that no probe ends too early.
+        // Backward-shift deletion: a row moves into the hole unless its home bucket lies cyclically between
+        // the hole and the row, because a probe from its home would then not find it in the hole.
         let mut at = hole;
         loop {
             at = (at + 1) & mask;
@@ -289,15 +295,15 @@ impl HashIndex {
     }
 }
 
-/// Longest prefix match: one hash table, asked once for every length of prefix in use, longest first.
+/// Longest-prefix match: one hash table with a lookup per prefix length in use, longest first.
 #[derive(Clone, Debug)]
 pub(super) struct LpmIndex {
     index: HashIndex,
-    /// The prefix lengths in use, longest first, and how many entries have each.
+    /// The prefix lengths in use, longest first, each with its number of entries.
     lengths: Vec<(u16, u32)>,
 }
 
-/// Bits that a prefix length takes when packed with the key.
+/// Bits of a prefix length that shares a word with its key: it is 0 to 57 there.
 const LENGTH_BITS: u32 = 7;
 
 impl LpmIndex {
@@ -306,7 +312,7 @@ impl LpmIndex {
         LpmIndex { index: HashIndex::new(words), lengths: Vec::new() }
     }
 
-    /// A short key and its prefix length share a word, the length being below.
+    /// Returns whether a key and its prefix length share one word; the length is in the low bits.
     #[inline]
     fn is_packed(plan: &KeyLayout) -> bool {
         plan.bits + LENGTH_BITS <= u64::BITS
@@ -370,12 +376,12 @@ impl LpmIndex {
     }
 }
 
-/// Entries tried one after the other, the most important first.
+/// Entries in order of rank, searched linearly.
 #[derive(Clone, Debug)]
 pub(super) struct PriorityList {
     words: usize,
     rows: Vec<Row>,
-    /// Value and mask of each row.
+    /// Value and mask of each word of each row.
     patterns: Vec<(u64, u64)>,
 }
 
@@ -402,6 +408,7 @@ impl PriorityList {
     }
 
     fn insert(&mut self, found: &Match, entry: u32) {
+        // `<=`: among equal ranks the older entry stays in front, so it wins, as `table_add` documents.
         let at = self.rows.partition_point(|row| row.rank <= found.rank);
         self.rows.insert(at, Row { rank: found.rank, entry, ranges: found.ranges.clone() });
         let at = at * self.words;

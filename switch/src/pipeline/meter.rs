@@ -1,4 +1,4 @@
-//! Two-rate three-colour meters, not colour-aware (RFC 2698 as BMv2 does it).
+//! Two-rate three-colour meters in colour-blind mode (RFC 2698, with BMv2's details).
 
 use super::api_types::MeterRates;
 
@@ -6,7 +6,7 @@ const GREEN: u64 = 0;
 const YELLOW: u64 = 1;
 const RED: u64 = 2;
 
-/// One meter. Without rates it marks everything green.
+/// A meter. Without rates every packet is green.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Meter {
     rates: Option<MeterRates>,
@@ -14,7 +14,7 @@ pub(super) struct Meter {
     peak: Bucket,
 }
 
-/// A token bucket. Tokens are units times ticks per second, so that refilling needs no division.
+/// A token bucket. A token is one unit times `ticks_per_second`, so that refilling needs no division.
 #[derive(Clone, Copy, Debug, Default)]
 struct Bucket {
     tokens: u128,
@@ -36,12 +36,11 @@ impl Bucket {
 }
 
 impl Meter {
-    /// Returns the rates that are set.
     pub fn rates(&self) -> Option<MeterRates> {
         self.rates
     }
 
-    /// Sets the rates and fills the buckets.
+    /// Sets the rates and fills both buckets.
     pub fn set_rates(&mut self, rates: Option<MeterRates>, ticks_per_second: u64) {
         let full = |burst: u64| Bucket { tokens: u128::from(burst) * u128::from(ticks_per_second), last: 0 };
         self.rates = rates;
@@ -49,7 +48,7 @@ impl Meter {
         self.peak = full(rates.map_or(0, |rates| rates.pburst));
     }
 
-    /// Returns the colour of a packet of this many units.
+    /// Returns the colour of a packet of `units` bytes, or of one packet.
     pub fn execute(&mut self, now: u64, units: u64, ticks_per_second: u64) -> u64 {
         let Some(rates) = self.rates else { return GREEN };
         let cost = u128::from(units) * u128::from(ticks_per_second);

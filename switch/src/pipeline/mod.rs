@@ -1,4 +1,6 @@
 //! Runs a [`Program`] packet by packet, with BMv2's semantics.
+//!
+//! A pipeline has no ports, no queues and no clock: [`crate::engine`] provides them.
 
 mod api_types;
 #[cfg(test)]
@@ -41,7 +43,7 @@ use parse::PacketContext;
 use state::State;
 use std::sync::Arc;
 
-/// Timestamps are 48 bits wide in v1model.
+/// The width of v1model's timestamp fields.
 const TIMESTAMP_BITS: u32 = 48;
 
 /// `standard_metadata.instance_type`, with simple_switch's numbers.
@@ -54,56 +56,60 @@ mod instance {
     pub const RESUBMITTED: u64 = 6;
 }
 
-/// The pipeline of one switch: a program and the state it has in this switch (tables, registers, counters, meters).
+/// A program with the state that it has in one switch: tables, registers, counters, meters.
 pub struct Pipeline {
     program: Arc<Program>,
     state: State,
 }
 
 impl Pipeline {
-    /// Returns a pipeline as it is when the switch starts: const entries and default actions in place, all else
-    /// empty.
+    /// Creates a pipeline in its initial state: const entries and default actions are in place, everything
+    /// else is empty. `seed` seeds the random numbers of the program.
     pub fn new(program: Arc<Program>, seed: u64) -> Pipeline {
         let state = State::new(&program, seed);
         let mut pipeline = Pipeline { program, state };
         pipeline.set_engine(pipeline.program.engine);
         pipeline
     }
-    /// Returns the program it runs.
     pub fn program(&self) -> &Arc<Program> {
         &self.program
     }
-    /// Sets the port number that means "drop"; BMv2's default is 511.
+    /// Sets the port number that means "drop". The default is 511, as in BMv2.
     pub fn set_drop_port(&mut self, port: u16) {
         self.state.drop_port = port;
     }
-    /// Chooses the engine; a new pipeline has its program's.
+    /// Selects the engine. The default is the engine of the program. [`Engine::Compiled`] generates the
+    /// machine code, unless the program has it.
     pub fn set_engine(&mut self, engine: Engine) {
         if engine == Engine::Compiled {
             native::prepare(&self.program);
         }
         self.state.engine = engine;
     }
-    /// Swaps the memory that packets need while they are in the pipeline for other memory.
+    /// Exchanges the working memory. A thread that runs many switches lends the same memory to each of them
+    /// in turn, so that it stays in the processor's cache.
     #[inline]
     pub fn swap_scratch(&mut self, scratch: &mut Box<Scratch>) {
         scratch.fit(&self.program);
         std::mem::swap(&mut self.state.scratch, scratch);
     }
-    /// Sets the number of ticks of `now` in a second, for meters; BMv2's clock, and the default, is microseconds.
+    /// Sets the number of ticks of `now` per second, which meters and timeouts need. The default is
+    /// 1,000,000, as BMv2's clock counts microseconds. 0 counts as 1.
     pub fn set_ticks_per_second(&mut self, ticks: u64) {
         self.state.ticks_per_second = ticks.max(1);
     }
-    /// Tells the control surface the time, in ticks: what is written now has its idle timeout counted from now.
+    /// Sets the time, in ticks, for the control API: idle timeouts of entries written from now on start at
+    /// this time.
     pub fn set_now(&mut self, now: u64) {
         self.state.now = now;
     }
-    /// Returns the number of failed `assert` and `assume` statements. (BMv2 aborts at the first.)
+    /// Returns the number of failed `assert` and `assume` statements. Processing continues after them,
+    /// whereas BMv2 aborts.
     pub fn failed_assertions(&self) -> u64 {
         self.state.failed_assertions
     }
 
-    /// Parses a packet and runs ingress on it.
+    /// Parses a packet, verifies its checksums and runs ingress on it.
     pub fn ingress(
         &mut self,
         packet: &mut Packet,
@@ -113,7 +119,7 @@ impl Pipeline {
         self.ingress_traced(packet, meta, effects, &mut NoTrace)
     }
 
-    /// As [`Pipeline::ingress`], watched.
+    /// Same as [`Pipeline::ingress`], with a tracer.
     #[inline(always)]
     pub fn ingress_traced<T: Tracer>(
         &mut self,
@@ -126,7 +132,9 @@ impl Pipeline {
         self.finish_ingress(outcome, packet, meta, fx, tracer)
     }
 
-    /// Runs ingress on a packet as far as machine code does. If that is all, nothing follows but the verdict.
+    /// Runs the machine code of ingress, if there is any and the packet is not traced.
+    /// [`Pipeline::finish_ingress`] must follow, with the result; after [`NativeResult::Done`] it only
+    /// returns the verdict.
     #[inline(always)]
     pub(crate) fn start_ingress<T: Tracer>(
         &mut self,
@@ -140,7 +148,7 @@ impl Pipeline {
         }
     }
 
-    /// Does what [`Pipeline::start_ingress`] has left to do.
+    /// Completes what [`Pipeline::start_ingress`] began.
     #[inline]
     pub(crate) fn finish_ingress<T: Tracer>(
         &mut self,
@@ -170,7 +178,8 @@ impl Pipeline {
         }
     }
 
-    /// Does what follows from a run of ingress: clones, digests, and the verdict.
+    /// Carries out the requests of a run of ingress, which are in the slots: clone, digest, resubmit. Returns
+    /// the verdict.
     #[inline(never)]
     fn complete_ingress<T: Tracer>(
         &mut self,
@@ -239,7 +248,7 @@ impl Pipeline {
         self.egress_traced(packet, meta, fx, &mut NoTrace)
     }
 
-    /// As [`Pipeline::egress`], watched.
+    /// Same as [`Pipeline::egress`], with a tracer.
     #[inline(always)]
     pub fn egress_traced<T: Tracer>(
         &mut self,
@@ -252,7 +261,9 @@ impl Pipeline {
         self.finish_egress(outcome, packet, meta, fx, tracer)
     }
 
-    /// Runs egress on a packet as far as machine code does. If that is all, nothing follows but the verdict.
+    /// Runs the machine code of egress, if there is any and the packet is not traced.
+    /// [`Pipeline::finish_egress`] must follow, with the result; after [`NativeResult::Done`] it only returns
+    /// the verdict.
     #[inline(always)]
     pub(crate) fn start_egress<T: Tracer>(
         &mut self,
@@ -270,7 +281,7 @@ impl Pipeline {
         outcome
     }
 
-    /// Does what [`Pipeline::start_egress`] has left to do.
+    /// Completes what [`Pipeline::start_egress`] began.
     #[inline]
     pub(crate) fn finish_egress<T: Tracer>(
         &mut self,
@@ -301,7 +312,8 @@ impl Pipeline {
         }
     }
 
-    /// Does what follows from a run of egress: a clone, the deparser, and the verdict.
+    /// Carries out the requests of a run of egress: clone, drop, deparsing, recirculation, truncation.
+    /// Returns the verdict.
     #[inline(never)]
     fn complete_egress<T: Tracer>(
         &mut self,
@@ -351,19 +363,20 @@ impl Pipeline {
     }
 }
 
-/// Returns whether machine code runs: the packet is not watched and the engine is the fast one.
+/// Returns whether machine code may run: the engine is the compiled one and nothing traces this packet.
 #[inline(always)]
 fn runs_native<T: Tracer>(state: &State) -> bool {
     !T::ENABLED && state.engine == Engine::Compiled
 }
 
-/// Returns anything but the drop port, so that only egress itself can drop a packet.
+/// Returns a value for `egress_spec` that is not the drop port, so that a packet is dropped in egress only if
+/// egress itself marks it to drop.
 #[inline]
 fn egress_spec(program: &Program, state: &State) -> u64 {
     (u64::from(state.drop_port) + 1) & low_mask(program.standard.port_bits)
 }
 
-/// Cuts a packet that is put together to the length that the program wants.
+/// Truncates a deparsed packet to the length that the program requested; `u32::MAX` if it requested none.
 #[inline]
 fn apply_truncate(packet: &mut Packet) {
     let truncate = packet.phv.truncate;
@@ -372,13 +385,14 @@ fn apply_truncate(packet: &mut Packet) {
     }
 }
 
-/// Takes the header vector of a packet that is its bytes from now on.
+/// Returns the header vector of a deparsed packet to the free list: from now on the packet is its bytes only.
 #[inline(never)]
 fn recycle_vector(state: &mut State, packet: &mut Packet) {
     state.scratch.recycle_vector(packet.phv.slots.take());
 }
 
-/// Gives a packet a header vector, unless it has one. But for constants it may hold anything.
+/// Attaches a header vector of this program to the packet, unless it has one. Constants are in place; all
+/// other slots are undefined.
 #[inline]
 fn attach_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     if !packet.phv.slots.has_layout(program.layout_id) {
@@ -386,14 +400,14 @@ fn attach_vector(program: &Program, state: &mut State, packet: &mut Packet) {
     }
 }
 
-/// Gives a packet a fresh header vector: no header valid, all metadata 0.
+/// Attaches a header vector in which no header is valid and all metadata is 0.
 fn init_phv(program: &Program, state: &mut State, packet: &mut Packet) {
     reset_phv(packet);
     attach_vector(program, state, packet);
     packet.phv.slots[..program.vars].fill(0);
 }
 
-/// Forgets what the pipeline knew of a packet, but for its slots. Returns the packet's length.
+/// Resets the packet's values of the previous run, except for its slots. Returns the packet's length.
 #[inline]
 fn reset_phv(packet: &mut Packet) -> u32 {
     let len = packet.len();
@@ -405,7 +419,7 @@ fn reset_phv(packet: &mut Packet) -> u32 {
     len
 }
 
-/// Remembers the fields of a list (counted from 1).
+/// Copies the fields of a list to scratch memory. Lists are numbered from 1; list 0 is empty.
 fn save_fields(program: &Program, state: &mut State, slots: &[u64], list: u64) {
     state.scratch.kept.clear();
     for (slot, bits) in fields(program, list) {
@@ -413,7 +427,8 @@ fn save_fields(program: &Program, state: &mut State, slots: &[u64], list: u64) {
     }
 }
 
-/// Clears the metadata but for the fields of a list, which get what was remembered.
+/// Clears the metadata, then restores the fields of a list that [`save_fields`] has saved, and sets the
+/// instance type.
 fn restore_fields(program: &Program, state: &State, slots: &mut [u64], list: u64, instance_type: u64) {
     for (base, len) in &program.metadata {
         slots[usize::from(*base)..][..usize::from(*len)].fill(0);
@@ -438,7 +453,8 @@ fn fields(program: &Program, list: u64) -> &[(u16, u32)] {
     list.map_or(&[], |list| list.fields.as_slice())
 }
 
-/// Prepares a packet to run ingress again with the fields of a list preserved.
+/// Prepares a packet to run ingress again: preserves the fields of the list, clears all other metadata, and
+/// marks it as `reentered`.
 fn prepare_reentry(program: &Program, state: &mut State, packet: &mut Packet, list: u64, instance_type: u64) {
     let ingress_length = packet.phv.ingress_length;
     save_fields(program, state, &packet.phv.slots, list);

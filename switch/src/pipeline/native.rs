@@ -1,15 +1,20 @@
-//! Calls the machine code of a program, and is called by it.
+//! Calls the machine code of a program, and provides the helper functions that the code calls.
 //!
-//! # Why this is sound
+//! # Safety
 //!
-//! The code is written by [`program::native`](crate::program) for one program, and says there what it may touch. This
-//! module passes it what that asks for: as many slots and bytes as the code may reach are there before each call (see
-//! [`prepare_buffers`]), as many register cells as long as the pipeline lives, and the pointers to them lead to memory which nothing
-//! but the helpers below changes while the code runs. Code that moves the frame into the free bytes in front of it says how
-//! many it took, and a helper that moves it hands the new address out; none changes the number of slots, cells or rows. The
-//! addresses of entries and rows are read again after each change of a table ([`Tables`](super::tables::Tables)), and no
-//! packet changes one. The parts of a CRC are static, and code finds them by a byte. The address that code passes to a helper
-//! is the one that it was called with, that of the [`NativeCall`], and no reference to the call is used while a helper has one.
+//! [`program::native`](crate::program) generates the code for one program and states which memory it may
+//! access. This module guarantees the following.
+//!
+//! - Before each call, [`prepare_buffers`] checks that there are as many slots and bytes of the frame as the
+//!   code may access. The number of register cells never changes during the life of a pipeline.
+//! - While the code runs, only the helpers below change this memory. Code that extends the frame into its
+//!   headroom reports the number of bytes; the helper that moves the frame returns its new address. No helper
+//!   changes the number of slots, cells or rows.
+//! - The addresses of entries and rows are collected again after each change of a table
+//!   ([`Tables`](super::table_state::Tables)), and no packet changes a table.
+//! - CRC tables are static, and the code indexes them by a byte.
+//! - The code passes the address of its [`NativeCall`] to the helpers. No reference to the call is used while
+//!   a helper holds one.
 
 #![allow(unsafe_code)]
 
@@ -28,17 +33,16 @@ use crate::program::{
 };
 use std::mem::MaybeUninit;
 
-/// The result of running machine code on a packet.
 pub(crate) enum NativeResult<V> {
-    /// The machine code has completed the run.
+    /// The run is complete.
     Done(V),
-    /// The slots are as the interpreter would leave them; the caller does the rest of the run.
+    /// The slots are as the interpreter would leave them; the caller completes the run.
     Finish,
-    /// Nothing was done: the interpreter has to run the packet.
+    /// Nothing was changed; the interpreter has to run the packet.
     Interpret,
 }
 
-/// Writes the code of a program unless it is written.
+/// Generates the machine code of a program, unless the program has it.
 pub(super) fn prepare(program: &Program) {
     program.compile_native(helpers);
 }
@@ -76,7 +80,7 @@ pub(super) fn ingress(
     finish_ingress((program, native), state, packet, result & 0xff, (to, priority))
 }
 
-/// Does what ingress leads to if not to one port.
+/// Handles every exit of ingress except unicast. Out of line, to keep [`ingress`] small.
 #[inline(never)]
 fn finish_ingress(
     (program, native): (&Program, &Native),
@@ -105,7 +109,7 @@ fn finish_ingress(
     }
 }
 
-/// Runs egress on a packet and puts it together.
+/// Runs egress on a packet and deparses it.
 #[inline(always)]
 pub(super) fn egress(
     program: &Program,
@@ -119,6 +123,8 @@ pub(super) fn egress(
     }
     match run_egress((program, native), state, packet, meta) {
         Ok(verdict) => NativeResult::Done(verdict),
+        // Ingress ran as machine code, so the bridged words hold the only copy of its results. They are not
+        // recycled here: `PacketContext::egress` calls `restore_phv`, which needs them.
         Err(EXIT_INTERPRET) => NativeResult::Interpret,
         Err(code) => {
             let point = if code == EXIT_DEPARSE { UNEMITTED_EGRESS } else { AFTER_SLOW_EGRESS };
@@ -129,7 +135,7 @@ pub(super) fn egress(
     }
 }
 
-/// As [`egress`], for a packet whose ingress the interpreter ran: all is in its own header vector.
+/// Same as [`egress`], for a packet whose ingress was interpreted: its header vector is complete.
 #[cold]
 fn egress_with_vector(
     (program, native): (&Program, &Native),
@@ -153,8 +159,8 @@ fn egress_with_vector(
     if result == Err(EXIT_INTERPRET) { NativeResult::Interpret } else { NativeResult::Finish }
 }
 
-/// Runs egress code on a packet that has words for it. Returns what the code has left to do if that is anything; [`EXIT_INTERPRET`]:
-/// all of it.
+/// Runs egress code on a packet that has bridged words. `Err` is an exit code: [`EXIT_INTERPRET`] if nothing
+/// was changed, otherwise what the pipeline has left to do.
 #[inline(always)]
 fn run_egress(
     (program, native): (&Program, &Native),
@@ -200,7 +206,8 @@ fn run_egress(
     }
 }
 
-/// Takes all but its bytes of a packet.
+/// Returns the packet's bridged words and header vector to the free lists: from now on the packet is its
+/// bytes only.
 #[inline(always)]
 fn release_phv(state: &mut State, packet: &mut Packet) {
     recycle_bridged(state, packet);
@@ -209,19 +216,20 @@ fn release_phv(state: &mut State, packet: &mut Packet) {
     }
 }
 
-/// Gives a packet words to carry to egress, whatever they hold.
+/// Attaches bridged words to a packet. Their contents are undefined until ingress stores them.
 #[inline(always)]
 fn attach_bridged(native: &Native, state: &mut State, packet: &mut Packet) {
     packet.phv.bridged = state.scratch.acquire_bridged(native);
 }
 
-/// Takes the words that a packet has carried.
+/// Returns the packet's bridged words to the free list.
 #[inline(always)]
 fn recycle_bridged(state: &mut State, packet: &mut Packet) {
     state.scratch.recycle_bridged(packet.phv.bridged.take());
 }
 
-/// Gives a packet that carries words its header vector back, for the interpreter.
+/// Rebuilds the header vector of a packet whose ingress ran as machine code, so that the interpreter can run
+/// egress. Does nothing if the packet has no bridged words of this program.
 pub(super) fn restore_phv(program: &Program, state: &mut State, packet: &mut Packet) {
     if let Some(native) = program.native().filter(|native| packet.phv.bridged.has_layout(native.stamp)) {
         attach_vector(program, state, packet);
@@ -229,13 +237,14 @@ pub(super) fn restore_phv(program: &Program, state: &mut State, packet: &mut Pac
     }
 }
 
-/// Points at which the interpreter may go on: the indices of [`Native::points`].
+/// Points at which the interpreter can resume: indices into `Native::resume_points`.
 const AFTER_INGRESS: usize = 0;
 const RESUME_INGRESS_FINISH: usize = 1;
 const AFTER_SLOW_EGRESS: usize = 2;
 const UNEMITTED_EGRESS: usize = 3;
 
-/// Defines the slots that the code did not write, for the interpreter.
+/// Brings the header vector to the state in which the interpreter would have it at this point: copies the
+/// bridged slots, zeroes the undefined ones, and loads from the frame the fields that the code left there.
 #[cold]
 fn materialize_slots(
     (program, native): (&Program, &Native),
@@ -264,7 +273,8 @@ fn materialize_slots(
     }
 }
 
-/// One run of the code: what it works on, and what its helpers need beside that.
+/// One call of machine code. The code receives its address as that of the [`CallFrame`], which is therefore
+/// the first field, and passes it to helpers, which cast it back.
 #[repr(C)]
 struct NativeCall<'a> {
     head: CallFrame,
@@ -275,19 +285,20 @@ struct NativeCall<'a> {
     tracer: NoTrace,
 }
 
-/// Pieces of memory that code works on, at least as large as it takes for granted.
+/// The buffers of one call of machine code, each at least as large as the code assumes.
 struct NativeBuffers {
     slots: *mut u64,
     carried: *mut u64,
     frame: *mut u8,
-    /// Bytes of the frame that are kept.
+    /// Bytes of the frame that are stored, not counting its virtual tail.
     len: u64,
-    /// Free bytes in front of it.
+    /// Free bytes before the frame.
     headroom: u64,
 }
 
-/// Returns what code works on, with the packet's own header vector, else that of the switch; `None` if something is too
-/// small.
+/// Collects the buffers of a call, with the packet's own header vector if it has one of this program,
+/// otherwise the switch's. `None` if the vector or the bridged words do not have the size that the code
+/// assumes.
 #[inline(always)]
 fn prepare_buffers(
     program: &Program,
@@ -297,6 +308,8 @@ fn prepare_buffers(
 ) -> Option<NativeBuffers> {
     debug_assert_eq!(state.registers.len(), program.register_words);
     let len = u64::from(packet.kept_len());
+    // `frame_ptr` may move the frame to a larger buffer, so its address is taken first. It does not touch the
+    // boxes of slots and words, whose pointers stay valid.
     let (frame, headroom) = packet.frame_ptr(native.frame_room);
     let words = &mut packet.phv.bridged;
     let slots = if packet.phv.slots.has_layout(program.layout_id) {
@@ -310,7 +323,6 @@ fn prepare_buffers(
 }
 
 impl<'a> NativeCall<'a> {
-    /// A call on what [`prepare_buffers`] has returned.
     #[inline(always)]
     fn new(
         program: &'a Program,
@@ -351,18 +363,22 @@ impl<'a> NativeCall<'a> {
 
     #[inline(always)]
     fn run(&mut self, code: *const u8) -> u64 {
-        // SAFETY: `code` is where a function of this type begins in memory that may be executed, as Native says, and the
-        // program keeps it for as long as it lives. What the function may touch is there, as `prepare_buffers` made sure.
+        // SAFETY: `code` is the entry point of a function of this type in executable memory, which the
+        // program keeps for its lifetime (`Native`). It was compiled with the System V convention; it exists
+        // only on x86-64 Unix, where `extern "C"` is the same. `prepare_buffers` checked the memory that it
+        // accesses.
         let code: unsafe extern "C" fn(*mut CallFrame) -> u64 = unsafe { std::mem::transmute(code) };
         unsafe { code(std::ptr::from_mut(self).cast()) }
     }
 
-    /// Returns the interpreter's functions, on this packet.
+    /// Returns an interpreter context for this packet, for helpers that run the interpreter's functions, and
+    /// the slots.
     fn interpreter(&mut self) -> (ExecContext<'_, NoTrace>, &mut [u64]) {
         let parsed = self.head.parsed as usize;
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
-        // SAFETY: `prepare_buffers` made sure that there are as many, and nothing else uses the vector while code runs.
+        // SAFETY: `prepare_buffers` checked that there are as many slots, and nothing else uses the vector
+        // while a helper runs.
         let slots = unsafe { std::slice::from_raw_parts_mut(self.head.slots, self.program.capacity) };
         let run = ExecContext {
             program: self.program,
@@ -392,8 +408,8 @@ fn helpers() -> Helpers {
     }
 }
 
-// SAFETY of all helpers: code passes the address that `NativeCall::run` passed to it, which is that of a call that nothing else
-// uses meanwhile.
+// SAFETY of all helpers: code passes the address that `NativeCall::run` passed to it, and nothing else uses
+// that call meanwhile.
 
 unsafe extern "C" fn table_word(call: *mut NativeCall, index: u64, key: u64) -> LookupResult {
     let call = unsafe { &mut *call };
@@ -418,6 +434,8 @@ unsafe extern "C" fn table_any(call: *mut NativeCall, index: u64) -> LookupResul
     if !table.needs_slow_apply {
         return LookupResult { words: state.row_words(table, entry).as_ptr(), entry: u64::from(entry) };
     }
+    // The action may be a profile member's, whose arguments are in no row. The next such lookup overwrites
+    // this copy, so the code loads it without `readonly`.
     let program = call.program;
     let (mut run, slots) = call.interpreter();
     let hot = run.apply_slow(slots, index as u16, entry as usize);
@@ -457,6 +475,8 @@ unsafe extern "C" fn count(call: *mut NativeCall, array: u64, index: u64) {
 
 unsafe extern "C" fn grow(call: *mut NativeCall, front: u64, total: u64) -> *mut u8 {
     let call = unsafe { &mut *call };
+    // The code compares `CallFrame::headroom` once, before it chooses to call this function, so the old value
+    // is not read again.
     call.packet.replace_front(call.head.parsed as usize, total as usize, front as usize);
     call.packet.frame_ptr(call.program.native().map_or(0, |native| native.frame_room)).0
 }

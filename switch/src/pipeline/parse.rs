@@ -1,4 +1,4 @@
-//! Takes headers from the frame and puts them back.
+//! Interprets parser, checksums and deparser.
 
 use super::hash::{self, Payload};
 use super::header_moves::{load_header, read_bits, store_header};
@@ -14,7 +14,7 @@ use crate::program::{
     PHV_CAPACITIES, ParseOp, Pc, Program, SelectPart, VALID_SLOT, limbs, low_mask,
 };
 
-/// A packet that is parsed, or deparsed.
+/// The interpreter's context of one packet: parses it, runs control code on it, deparses it.
 pub(super) struct PacketContext<'a, T> {
     pub program: &'a Program,
     pub state: &'a mut State,
@@ -28,7 +28,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// A loop of the program does not end.
+    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn ingress(&mut self, port: u16) -> Result<(), DropReason> {
         let program = self.program;
         let standard = &program.standard;
@@ -54,14 +54,14 @@ impl<T: Tracer> PacketContext<'_, T> {
     ///
     /// # Errors
     ///
-    /// A loop of the program does not end.
+    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn egress(&mut self, meta: EgressMeta, egress_spec: u64) -> Result<(), DropReason> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
         let drop_port = u64::from(self.state.drop_port);
         native::restore_phv(program, self.state, self.packet);
         if !self.packet.phv.slots.has_layout(program.layout_id) {
-            // It never went through ingress: a packet without headers.
+            // A packet that was injected into egress: it has no valid headers.
             init_phv(program, self.state, self.packet);
         }
         let (parsed, length) = (self.packet.phv.parsed as usize, u64::from(self.packet.phv.length));
@@ -82,7 +82,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         self.run(program.egress, parsed)
     }
 
-    /// Runs code on the packet. The payload begins at `parsed`.
+    /// Runs code on the packet. The payload begins at byte `parsed`.
     fn run(&mut self, code: Pc, parsed: usize) -> Result<(), DropReason> {
         let zeros = self.packet.virtual_len();
         let (frame, len, phv) = self.packet.frame_and_phv();
@@ -111,16 +111,17 @@ impl<T: Tracer> PacketContext<'_, T> {
         }
     }
 
-    /// Parses the packet and verifies its checksums: the parser's error, and whether all are right.
+    /// Parses the packet and verifies its checksums. Returns the parser's error, and whether all checksums are
+    /// correct.
     ///
     /// # Errors
     ///
-    /// The parser does not end.
+    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`].
     pub fn parse_and_verify(&mut self) -> Result<(u32, bool), DropReason> {
         Ok((self.parse()?, self.verify_checksums()))
     }
 
-    /// Runs code without backward jumps: that of expressions and of the parser.
+    /// Runs code of an expression or of the parser, which has no backward jumps and therefore cannot fail.
     fn run_straight(&mut self, code: Pc, parsed: usize) {
         let ended = self.run(code, parsed);
         debug_assert_eq!(ended, Ok(()));
@@ -138,11 +139,11 @@ impl<T: Tracer> PacketContext<'_, T> {
         self.slots()[usize::from(condition.slot)]
     }
 
-    /// Parses the packet from its first byte; returns the parser's error.
+    /// Parses the packet from its first byte. Returns the parser's error, `NoError` if there was none.
     ///
     /// # Errors
     ///
-    /// The parser does not end.
+    /// [`DropReason::ParserLoop`]: the parser exceeded [`LOOP_BUDGET`].
     fn parse(&mut self) -> Result<u32, DropReason> {
         let mut at = 0;
         let program = self.program;
@@ -160,7 +161,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(error)
     }
 
-    /// Goes from state to state. `false`: the budget is spent. The error is the parser's.
+    /// Runs the parser's states. Returns `false` if [`LOOP_BUDGET`] is exceeded. `Err` is a parser error.
     fn states(&mut self, at: &mut usize) -> Result<bool, u32> {
         let parser = &self.program.parser;
         let (mut next, mut budget) = (parser.start, LOOP_BUDGET);
@@ -181,7 +182,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(true)
     }
 
-    /// Returns the state that follows this one.
+    /// Returns the next state; `None`: accept.
     #[inline]
     fn transition(&mut self, number: u16, at: usize) -> Result<Option<u16>, u32> {
         let state = &self.program.parser.states[usize::from(number)];
@@ -205,7 +206,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         })
     }
 
-    /// Does what a state does, one operation.
+    /// Executes one operation of a parser state.
     fn step(&mut self, op: &ParseOp, at: &mut usize) -> Result<(), u32> {
         let program = self.program;
         let errors = &program.parser.errors;
@@ -283,7 +284,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(())
     }
 
-    /// Takes a header from the frame. `length`: bits of its variable field, if it has one.
+    /// Extracts a header. `length` is the number of bits of its varbit field, `None` if it has none.
     #[inline]
     fn extract(
         &mut self,
@@ -318,8 +319,8 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(())
     }
 
-    /// Returns the end of a header whose variable field has this many bits, or the parser error, checked in BMv2's
-    /// order.
+    /// Returns the end of a header with a varbit field of `bits` bits, or the parser error. Errors are
+    /// checked in BMv2's order.
     #[cold]
     fn varbit_end(&self, shape: &HeaderMoves, bits: u64, fixed: usize) -> Result<usize, u32> {
         let errors = &self.program.parser.errors;
@@ -337,7 +338,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         Ok(end)
     }
 
-    /// Takes the variable field of a header and what is behind it.
+    /// Extracts the varbit field of a header and the fields after it.
     #[cold]
     fn take_varbit(&mut self, shape: &HeaderMoves, base: u16, begin: usize, bytes: usize) {
         let Some(varbit) = &shape.varbit else { return };
@@ -355,7 +356,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         load_header(&varbit.tail, frame, to, &mut phv.slots, usize::from(base));
     }
 
-    /// A union has one valid member.
+    /// Makes the other members of the header's union invalid.
     #[inline]
     fn invalidate_siblings(&mut self, header: HeaderId) {
         let layout = &self.program.layout;
@@ -416,7 +417,7 @@ impl<T: Tracer> PacketContext<'_, T> {
         state.default
     }
 
-    /// Verifies the checksums; true if all are right.
+    /// Verifies the checksums. Returns whether all are correct.
     pub fn verify_checksums(&mut self) -> bool {
         let program = self.program;
         let mut all = true;
@@ -426,7 +427,8 @@ impl<T: Tracer> PacketContext<'_, T> {
         all
     }
 
-    /// Returns whether a checksum is right, or its header or condition does not hold.
+    /// Returns whether a checksum is correct. One whose header is invalid or whose condition is false counts
+    /// as correct.
     fn verify(&mut self, checksum: &Checksum) -> bool {
         if checksum.valid.is_some_and(|valid| self.slots()[usize::from(valid)] == 0) {
             return true;
@@ -466,11 +468,11 @@ impl<T: Tracer> PacketContext<'_, T> {
         hash::compute(calculation, &phv.slots, payload, buffer, &mut calls[index])
     }
 
-    /// Updates checksums, then puts the headers that are valid in front of the payload.
+    /// Updates checksums, then emits the valid headers before the payload.
     ///
     /// # Errors
     ///
-    /// A loop of the program does not end.
+    /// A parser or a run of code exceeded [`LOOP_BUDGET`]; the packet must be dropped for this reason.
     pub fn deparse(&mut self) -> Result<(), DropReason> {
         let program = self.program;
         let parsed = self.packet.phv.parsed as usize;
@@ -478,7 +480,8 @@ impl<T: Tracer> PacketContext<'_, T> {
         if let Some(code) = program.deparser.code {
             self.run(code, parsed)?;
         }
-        // The headers at the front that were next to each other in the frame, and still are, stay together.
+        // The leading headers that were adjacent at the start of the frame, and still are, are updated in
+        // place.
         let (mut total, mut kept, mut joined, mut rest_is_new) = (0, 0, true, true);
         let slots = &self.packet.phv.slots;
         for (header, base) in &program.deparser.order {
@@ -497,7 +500,8 @@ impl<T: Tracer> PacketContext<'_, T> {
         let old = &mut self.state.scratch.old;
         let moved = rest_is_new && total >= parsed;
         if moved {
-            // They move to the front as a whole, if the others need more room than there was behind them.
+            // The kept headers move to the new start of the frame. All headers after them are new, so nothing is
+            // overwritten that is still needed.
             self.packet.resize_front(parsed, total);
             let (frame, ..) = self.packet.frame_and_phv();
             if total > parsed {
@@ -532,7 +536,7 @@ impl<T: Tracer> PacketContext<'_, T> {
     }
 }
 
-/// Returns the bytes a header takes.
+/// Returns the length of a header in bytes.
 #[inline]
 fn length(shape: &HeaderMoves, block: &[u64]) -> usize {
     let variable = shape.varbit.as_ref().map_or(0, |varbit| block[usize::from(varbit.slot)] / 8);

@@ -1,4 +1,4 @@
-//! The control surface of action profiles.
+//! Runtime API of action profiles.
 
 use super::api_types::{ActionCall, GroupHandle, MemberHandle, TableError};
 use super::table_api::index_by_name;
@@ -38,7 +38,6 @@ impl Pipeline {
         Ok(Member { action, args })
     }
 
-    /// Returns the names of all action profiles.
     pub fn profiles(&self) -> Vec<&str> {
         self.program.profiles.iter().map(|profile| profile.name.as_str()).collect()
     }
@@ -47,7 +46,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile, or its tables do not have the action with these arguments.
+    /// Unknown profile, or the action with these arguments is not one of its tables' actions.
     pub fn member_add(&mut self, profile: &str, action: &ActionCall) -> Result<MemberHandle, TableError> {
         let profile = self.profile(profile)?;
         let member = self.resolve_member(profile, action)?;
@@ -58,7 +57,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile or member, or its tables do not have the action with these arguments.
+    /// Unknown profile or member, or the action with these arguments is not one of its tables' actions.
     pub fn member_modify(
         &mut self,
         profile: &str,
@@ -76,7 +75,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile or member, or it is in use.
+    /// Unknown profile or member, or the member is in use.
     pub fn member_delete(&mut self, profile: &str, member: MemberHandle) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_member(profile as u16, member)?;
@@ -94,7 +93,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile.
+    /// Unknown profile.
     pub fn members(&self, profile: &str) -> Result<Vec<(MemberHandle, ActionCall)>, TableError> {
         let profile = self.profile(profile)?;
         let members = self.state.profiles[profile].members.iter().enumerate();
@@ -111,7 +110,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile or member.
+    /// Unknown profile or member, or the profile has no selector.
     pub fn group_add(&mut self, profile: &str, members: &[MemberHandle]) -> Result<GroupHandle, TableError> {
         let profile = self.profile(profile)?;
         let members = self.check_members(profile, members)?;
@@ -122,7 +121,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile, group or member.
+    /// Unknown profile, group or member.
     pub fn group_modify(
         &mut self,
         profile: &str,
@@ -140,7 +139,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile or group, or an entry refers to the group.
+    /// Unknown profile or group, or an entry refers to the group.
     pub fn group_delete(&mut self, profile: &str, group: GroupHandle) -> Result<(), TableError> {
         let profile = self.profile(profile)?;
         self.check_group(profile as u16, group)?;
@@ -155,7 +154,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such profile.
+    /// Unknown profile.
     pub fn groups(&self, profile: &str) -> Result<Vec<(GroupHandle, Vec<MemberHandle>)>, TableError> {
         let profile = self.profile(profile)?;
         let groups = self.state.profiles[profile].groups.iter().enumerate();
@@ -192,7 +191,7 @@ impl Pipeline {
     }
 }
 
-/// Puts something in the first free place.
+/// Stores a value at the first free index and returns the index.
 fn insert<V>(places: &mut Vec<Option<V>>, value: V) -> u32 {
     let free = places.iter().position(Option::is_none).unwrap_or(places.len());
     if free == places.len() {

@@ -1,35 +1,37 @@
-//! Memory that a switch works with while a packet is in the pipeline: no state, a packet's processing does not depend on what
-//! it holds.
+//! Working memory of a switch while a packet is in the pipeline. It is not state: results do not depend on
+//! its content.
 //!
-//! A header vector of its own for each of thousands of packets in queues would be in no cache when it is needed. Machine code
-//! therefore works on one vector, and packets in queues carry only the words that egress reads. With the interpreter a packet
-//! in a queue has a vector, which it gives back when it leaves, for the next one that arrives.
+//! If each of thousands of queued packets had a header vector of its own, none would be in the processor's
+//! cache when needed. Machine code therefore works on one vector, and a queued packet has only the bridged
+//! words that egress reads. With the interpreter a queued packet has a vector, which is recycled when the
+//! packet leaves.
 
 use crate::packet::SlotVec;
 use crate::program::{MAX_HASH_BYTES, MAX_KEY_WORDS, Native, Program};
 
-/// Vectors that are kept for the next packets, and parts of them; what queues can give back at once beyond that is freed.
+/// The most vectors, and the most bridged words, that a free list keeps.
 const MAX_FREE: usize = 1 << 12;
 
-/// The memory of a switch, or of a thread that runs many: see [`Switch::swap_scratch`](crate::engine::Switch::swap_scratch).
+/// The working memory of a switch, or of a thread that runs many switches: see
+/// [`Switch::swap_scratch`](crate::engine::Switch::swap_scratch).
 pub struct Scratch {
-    /// The stamp of the program that all vectors are laid out for, and the words for its machine code.
+    /// The layout id of the program for which all vectors and bridged words are laid out.
     stamp: u32,
     vectors: FreeList,
-    /// Words that packets may carry from ingress to egress.
+    /// Bridged words.
     words: FreeList,
-    /// In which machine code builds keys and the input of hashes.
+    /// Key and hash input of machine code.
     pub(super) code_key: [u64; MAX_KEY_WORDS],
     pub(super) code_bytes: [u8; MAX_HASH_BYTES],
-    /// Keys.
+    /// Key of a lookup.
     pub(super) key: Vec<u64>,
-    /// A row of a table.
+    /// Row of a table with extras, for machine code.
     pub(super) row: Vec<u64>,
-    /// The input of a hash.
+    /// Input of a hash.
     pub(super) buffer: Vec<u8>,
-    /// Headers as they were.
+    /// The headers of the frame before deparsing.
     pub(super) old: Vec<u8>,
-    /// Metadata that is kept.
+    /// Metadata that is preserved by a clone or a re-entry.
     pub(super) kept: Vec<u64>,
 }
 
@@ -51,7 +53,7 @@ impl Default for Scratch {
 }
 
 impl Scratch {
-    /// Becomes memory for this program.
+    /// Adapts the memory to a program: drops the vectors of another one.
     #[inline]
     pub(super) fn fit(&mut self, program: &Program) {
         if self.stamp != program.layout_id {
@@ -60,7 +62,8 @@ impl Scratch {
         }
     }
 
-    /// Returns the vector that machine code of `program` works on. Its constants are in place, the rest is undefined.
+    /// Returns the vector for machine code of `program`. Constants are in place; all other slots are
+    /// undefined.
     #[inline(always)]
     pub(super) fn vector(&mut self, program: &Program) -> &mut SlotVec {
         if self.vectors.first.is_none() {
@@ -69,35 +72,36 @@ impl Scratch {
         &mut self.vectors.first
     }
 
-    /// Gives a packet a vector.
+    /// Returns a vector, from the free list if possible. Constants are in place; all other slots are
+    /// undefined.
     pub(super) fn acquire_vector(&mut self, program: &Program) -> SlotVec {
         self.vectors.take().unwrap_or_else(|| vector(program))
     }
 
-    /// Takes the vector of a packet.
+    /// Returns a vector to the free list, unless it belongs to another program.
     pub(super) fn recycle_vector(&mut self, slots: SlotVec) {
         if slots.has_layout(self.stamp) {
             self.vectors.give(slots);
         }
     }
 
-    /// Gives a packet words for machine code, whatever they hold.
+    /// Returns bridged words with undefined contents, from the free list if possible.
     #[inline(always)]
     pub(super) fn acquire_bridged(&mut self, native: &Native) -> SlotVec {
         self.words.take().unwrap_or_else(|| words(native))
     }
 
-    /// Takes the words of a packet, which were for the machine code of this program.
+    /// Returns bridged words of this program to the free list.
     #[inline(always)]
     pub(super) fn recycle_bridged(&mut self, words: SlotVec) {
         self.words.give(words);
     }
 }
 
-/// Slots that no packet has now. Those that were given last are in the caches: they are taken first.
+/// A free list in last-in, first-out order: what was returned last is most likely in the processor's cache.
 #[derive(Default)]
 struct FreeList {
-    /// Mostly the only ones.
+    /// The first element, apart from the vector: usually the only one in use.
     first: SlotVec,
     others: Vec<SlotVec>,
 }
@@ -122,7 +126,7 @@ impl FreeList {
         }
     }
 
-    /// Copies of multicast packets give back more than was taken, for ever: what is too much is freed.
+    /// Out of line. Copies of multicast packets return more than was acquired, so the list is bounded.
     #[inline(never)]
     fn keep(&mut self, slots: SlotVec) {
         if self.others.len() < MAX_FREE {

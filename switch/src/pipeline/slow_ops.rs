@@ -1,4 +1,5 @@
-//! Rare operations, kept out of the interpreter's loop, and the application of tables with action profiles, meters or timeouts.
+//! Operations kept out of the interpreter's loop, and the application of tables with action profiles,
+//! counters, meters or timeouts.
 
 use super::headers;
 use super::interpreter::{ExecContext, clear_high};
@@ -10,7 +11,7 @@ use crate::program::{FRAME_OFFSET_SLOT, Op, Opcode, TableId, VALID_SLOT, WideOpc
 use rand::Rng;
 
 impl<T: Tracer> ExecContext<'_, T> {
-    /// Executes a rare operation, apart from the interpreter's loop to keep that small.
+    /// Executes an operation that the interpreter's loop does not have. Out of line, to keep that loop small.
     #[inline(never)]
     pub(super) fn exec_slow(&mut self, slots: &mut [u64], op: Op) {
         let program = self.program;
@@ -32,7 +33,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                 let (low, high) = (slot(slots, op.a), slot(slots, op.b));
                 if low <= high {
                     let span = u128::from(high - low) + 1;
-                    // A 128-bit product takes a 64-bit number to the span without the bias of a remainder.
+                    // Multiply-shift maps 64 random bits to the span without the bias of a remainder.
                     let drawn = (u128::from(self.state.rng.next_u64()) * span) >> 64;
                     self.set(slots, op, low + drawn as u64);
                 }
@@ -40,7 +41,7 @@ impl<T: Tracer> ExecContext<'_, T> {
             Opcode::SetValid => {
                 let (header, base) = (&program.header_ops[usize::from(op.b)], base(slots, op.a));
                 if slots[base + usize::from(VALID_SLOT)] == 0 {
-                    // BMv2 clears a header that is added.
+                    // As in BMv2, `setValid` zeroes an invalid header.
                     slots[base..base + usize::from(header.slots)].fill(0);
                     slots[base + usize::from(VALID_SLOT)] = 1;
                     *self.length += u32::from(header.bytes);
@@ -100,7 +101,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                     self.tracer.assertion_failed(program, name);
                 }
             }
-            // The loop in `run` does the others.
+            // `Log` without a tracer, an `Assert` that holds; `ExecContext::run` has all other operations.
             _ => {}
         }
     }
@@ -136,7 +137,7 @@ impl<T: Tracer> ExecContext<'_, T> {
         }
     }
 
-    /// As [`Run::apply`], for tables with counters, meters, timeouts or action profiles.
+    /// Same as [`ExecContext::apply`], for tables with counters, meters, timeouts or action profiles.
     #[inline(never)]
     pub(super) fn apply_slow(&mut self, slots: &mut [u64], index: u16, entry: usize) -> ActionRef {
         let program = self.program;
@@ -175,7 +176,7 @@ impl<T: Tracer> ExecContext<'_, T> {
                         let code = program.action_code[usize::from(member.action.0)];
                         ActionRef { code, next, action: member.action }
                     }
-                    // An empty group does nothing.
+                    // An empty group runs no action.
                     None => ActionRef {
                         next: table.successors.hit.filter(|_| entry != 0).unwrap_or(table.successors.base),
                         ..ActionRef::default()

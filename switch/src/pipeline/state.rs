@@ -1,4 +1,4 @@
-//! The state of a pipeline that outlives a packet.
+//! The state of a pipeline that persists between packets.
 
 use super::api_types::CounterValue;
 use super::meter::Meter;
@@ -8,27 +8,28 @@ use crate::program::{Engine, Program};
 use rand::SeedableRng;
 use rand_pcg::Pcg64Mcg;
 
-/// BMv2's default.
+/// BMv2's default drop port.
 const DROP_PORT: u16 = 511;
 /// BMv2's clock counts microseconds.
 const TICKS_PER_SECOND: u64 = 1_000_000;
 
-/// The state of one switch, by the numbers the program gives things.
+/// The state of one switch. Vectors are indexed by the numbers that the program assigns.
 pub(super) struct State {
     pub tables: Tables,
     pub profiles: Vec<ProfileState>,
-    /// The cells of all register arrays, where [`ExternArray`](crate::program::Array) says: as many as the program has, for ever.
+    /// The cells of all register arrays. [`RegisterArray`](crate::program::RegisterArray) has the range of
+    /// each array; the length is fixed.
     pub registers: Box<[u64]>,
     pub counters: Vec<Vec<CounterValue>>,
     pub meters: Vec<Vec<Meter>>,
     pub value_lists: Vec<Vec<Vec<u64>>>,
-    /// Calls of each calculation, for those that count them.
+    /// Calls of each calculation, which round-robin selectors use.
     pub round_robin_calls: Vec<u64>,
     pub rng: Pcg64Mcg,
     pub drop_port: u16,
     pub engine: Engine,
     pub ticks_per_second: u64,
-    /// The time that the last `Pipeline::set_now` gave, in ticks.
+    /// The time that `Pipeline::set_now` set last, in ticks.
     pub now: u64,
     pub failed_assertions: u64,
     /// Memory for this program.

@@ -1,4 +1,4 @@
-//! The control surface of tables. It knows nothing of P4Runtime.
+//! Runtime API of tables. It does not depend on P4Runtime.
 
 use super::api_types::{
     ActionCall, EntryHandle, GroupHandle, KeyMatch, MemberHandle, TableEntry, TableError,
@@ -9,32 +9,32 @@ use super::{Pipeline, values};
 use crate::program::{ActionId, MatchKind, Table, TableDefinition, TableId, limbs, mask_limbs, prefix_mask};
 use std::ops::Range;
 
-/// An action call with everything looked up.
+/// An action call with its names and handles resolved.
 pub(super) enum ResolvedAction {
     Action(ActionId, Vec<u64>),
     Link(ProfileRef),
 }
 
-/// Returns the index of the one of these names that is meant, see [`by_name`].
+/// Returns the index of the name that `name` denotes, see [`by_name`]. The error lists the known names.
 pub(super) fn index_by_name<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     kind: &'static str,
     name: &str,
 ) -> Result<usize, TableError> {
     by_name(names.clone(), name).ok_or_else(|| {
-        // p4c makes a table of every statement outside of one; nobody adds entries there.
+        // p4c turns statements outside of tables into hidden tables, which take no entries.
         let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
-        let known = if known.is_empty() { "none at all".to_owned() } else { known.join(", ") };
+        let known = if known.is_empty() { "none".to_owned() } else { known.join(", ") };
         TableError::Unknown { kind, name: name.to_owned(), known: format!("; the program has {known}") }
     })
 }
 
-/// Returns an error about a table that the program does not have.
+/// Returns the error for a table number that the program does not have.
 pub(super) fn unknown_table(number: usize) -> TableError {
     TableError::Unknown { kind: "table", name: format!("number {number}"), known: String::new() }
 }
 
-/// Returns the one of these names that is `name`, or that ends in `.name` if no other does.
+/// Returns the index of `name` among `names`, or of the only one that ends in `.name`.
 fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize> {
     let mut suffix = None;
     for (index, known) in names.enumerate() {
@@ -52,11 +52,11 @@ fn by_name<'a>(names: impl Iterator<Item = &'a str>, name: &str) -> Option<usize
 }
 
 impl Pipeline {
-    /// Returns the table of this name: in full, or a suffix after a dot that no other table has.
+    /// Returns the table with this name: the full name, or a suffix after a dot that is unique.
     ///
     /// # Errors
     ///
-    /// There is no such table, or the suffix is ambiguous.
+    /// Unknown table, or the suffix is ambiguous.
     pub fn table_by_name(&self, name: &str) -> Result<TableId, TableError> {
         let names = self.program.tables.iter().map(|table| table.info.name.as_str());
         index_by_name(names, "table", name).map(|index| TableId(index as u16))
@@ -84,13 +84,13 @@ impl Pipeline {
         TableError::Immutable { table: table.info.name.clone(), what }
     }
 
-    /// Adds an entry. The entry with the largest `priority` wins, the older one of equal ones; it is ignored if the
-    /// table has no priorities.
+    /// Adds an entry. Among matching entries the one with the largest `priority` wins, and the older one if
+    /// they are equal. `priority` is ignored if the table has no priorities.
     ///
     /// # Errors
     ///
-    /// There is no such table, it is full, has no key, const entries or an entry with this match, or does not have
-    /// the action with these arguments; or the match does not fit its key.
+    /// Unknown table; the table is full, has no key, has const entries, or has an entry with this match; the
+    /// action with these arguments is not one of the table's; or the match does not fit the key.
     pub fn table_add(
         &mut self,
         table: TableId,
@@ -140,8 +140,8 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, its entries are const, or the table does not have the action with these
-    /// arguments.
+    /// Unknown table or entry, the entries are const, or the action with these arguments is not one of the
+    /// table's.
     pub fn table_modify(
         &mut self,
         table: TableId,
@@ -165,11 +165,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Removes an entry.
+    /// Removes an entry. Its handle may be used again.
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, or its entries are const.
+    /// Unknown table or entry, or the entries are const.
     pub fn table_delete(&mut self, table: TableId, entry: EntryHandle) -> Result<(), TableError> {
         let definition = self.table(table)?;
         let number = self.entry(table, entry)?;
@@ -197,7 +197,7 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such table, or the match does not fit its key.
+    /// Unknown table, or the match does not fit the key.
     pub fn table_find(
         &self,
         table: TableId,
@@ -210,12 +210,12 @@ impl Pipeline {
         Ok(entry.checked_sub(1).map(EntryHandle))
     }
 
-    /// Sets the table's default action, which runs on a miss.
+    /// Sets the default action, which runs on a miss.
     ///
     /// # Errors
     ///
-    /// There is no such table, its default action is const, or the table does not have the action with these
-    /// arguments.
+    /// Unknown table, the default action is const, or the action with these arguments is not one of the
+    /// table's.
     pub fn table_set_default(&mut self, table: TableId, action: &ActionCall) -> Result<(), TableError> {
         let definition = self.table(table)?;
         if definition.info.const_default {
@@ -234,11 +234,11 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Restores the default action of the program.
+    /// Restores the default action that the program declares.
     ///
     /// # Errors
     ///
-    /// There is no such table.
+    /// Unknown table.
     pub fn table_reset_default(&mut self, table: TableId) -> Result<(), TableError> {
         self.table(table)?;
         let index = usize::from(table.0);
@@ -246,7 +246,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns the table's default action, which runs on a miss; `None`: there is none.
+    /// Returns the default action, which runs on a miss; `None` if the table has none or does not exist.
     pub fn table_default(&self, table: TableId) -> Option<ActionCall> {
         self.table(table).ok()?;
         self.action_of(table, 0)
@@ -273,17 +273,16 @@ impl Pipeline {
         self.table_entries_in(table, 0..self.table_rows(table))
     }
 
-    /// Returns the number of rows of a table: its entries and the free rows between them.
+    /// Returns the number of rows of a table: the default entry, the entries, and the free rows between them.
     pub fn table_rows(&self, table: TableId) -> usize {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].extras.cold.len())
     }
 
-    /// Returns the number of entries of a table.
     pub fn table_len(&self, table: TableId) -> usize {
         self.table(table).map_or(0, |_| self.state.tables[usize::from(table.0)].used())
     }
 
-    /// Returns the entries in some of a table's rows.
+    /// Returns the entries in a range of rows. Free rows and the default entry are skipped.
     pub fn table_entries_in(&self, table: TableId, rows: Range<usize>) -> Vec<TableEntry> {
         rows.filter_map(|row| self.entry_at(table, row as u32)).collect()
     }
@@ -292,11 +291,11 @@ impl Pipeline {
     ///
     /// # Errors
     ///
-    /// There is no such table or entry.
+    /// Unknown table or entry.
     pub fn table_entry(&self, table: TableId, entry: EntryHandle) -> Result<TableEntry, TableError> {
         self.table(table)?;
         let number = self.entry(table, entry)?;
-        let broken = || TableError::Invalid(format!("entry {entry} runs no action"));
+        let broken = || TableError::Invalid(format!("entry {entry} has no action"));
         self.entry_at(table, number).ok_or_else(broken)
     }
 
@@ -313,12 +312,11 @@ impl Pipeline {
         })
     }
 
-    /// Sets the ticks without a match after which an entry has timed out, and restarts its timer; 0 disables the
-    /// timeout.
+    /// Sets the idle timeout of an entry in ticks and restarts it; 0 disables it.
     ///
     /// # Errors
     ///
-    /// There is no such table or entry, or the table does not support timeouts.
+    /// Unknown table or entry, or the table does not support timeouts.
     pub fn table_set_timeout(
         &mut self,
         table: TableId,
@@ -339,7 +337,7 @@ impl Pipeline {
         Ok(())
     }
 
-    /// Returns a match as the table's structure wants it, checked.
+    /// Converts a match to the words of the table's key, and checks it.
     fn to_match(&self, table: TableId, key: &[KeyMatch], priority: i32) -> Result<Match, TableError> {
         let definition = self.table(table)?;
         let name = &definition.info.name;
@@ -363,7 +361,7 @@ impl Pipeline {
                 |value: &[u64], mask: &[u64]| match value.iter().zip(mask).all(|(v, m)| v & !m == 0) {
                     true => Ok(()),
                     false => Err(TableError::Invalid(format!(
-                        "table {name}: key {} has bits set that its mask or prefix leaves out",
+                        "table {name}: key {}: the value has bits set outside its mask or prefix",
                         info.name
                     ))),
                 };
@@ -394,7 +392,7 @@ impl Pipeline {
                     let (low, high) = (read(low)?, read(high)?);
                     if low.iter().rev().gt(high.iter().rev()) {
                         return Err(TableError::Invalid(format!(
-                            "table {name}: the range of key {} ends before it begins",
+                            "table {name}: key {}: low is greater than high",
                             info.name
                         )));
                     }
@@ -470,13 +468,13 @@ impl Pipeline {
                 Ok(ResolvedAction::Link(ProfileRef::Group(group.0)))
             }
             (_, Some(_)) => Err(TableError::Invalid(format!(
-                "table {name} needs members or groups of its profile as actions"
+                "table {name} is implemented by an action profile; use a member or a group"
             ))),
             (_, None) => Err(TableError::Invalid(format!("table {name} has no action profile"))),
         }
     }
 
-    /// Returns an action that must be among `actions`, with its arguments.
+    /// Resolves an action by name among `actions`, and converts its arguments.
     pub(super) fn resolve(
         &self,
         object: &str,
@@ -506,7 +504,7 @@ impl Pipeline {
     }
 }
 
-/// Ranks are the opposite of priorities: in BMv2's JSON they count from 1, and the lowest wins.
+/// Converts a priority to a rank. Ranks run the other direction: as in BMv2's JSON, the lowest wins.
 fn rank_of(priority: i32) -> i64 {
     i64::from(i32::MAX) - i64::from(priority)
 }

@@ -1,4 +1,4 @@
-//! The tables and action profiles of one switch: what is in them, and what a packet gets out of them.
+//! The tables and action profiles of one switch: their entries, and the actions that a lookup yields.
 
 use super::api_types::CounterValue;
 use super::hash::{self, Payload};
@@ -10,12 +10,12 @@ use crate::program::{
 };
 use std::ops::{Deref, DerefMut};
 
-/// The code that runs on a match.
+/// The action of an entry: its code, and the point at which control flow continues.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct ActionRef {
-    /// The action's code; 0: no action.
+    /// Address of the action's code; 0: no action.
     pub code: Pc,
-    /// Address at which the control flow continues.
+    /// Address at which control flow continues after the action.
     pub next: Pc,
     pub action: ActionId,
 }
@@ -43,7 +43,7 @@ impl ActionRef {
     }
 }
 
-/// The member or group of an action profile to which an entry refers.
+/// The reference of an entry to a member or group of an action profile.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) enum ProfileRef {
     #[default]
@@ -52,31 +52,31 @@ pub(super) enum ProfileRef {
     Group(u32),
 }
 
-/// The part of an entry that packets do not need.
+/// The fields of an entry that only the control API and timeouts read.
 #[derive(Clone, Debug)]
 pub(super) struct EntryInfo {
     pub found: Match,
     pub is_const: bool,
     pub idle_timeout: u64,
-    /// Time at which the idle timeout was last restarted other than by a hit, in ticks.
+    /// Time in ticks at which the idle timeout was last restarted other than by a hit.
     pub timer: u64,
 }
 
-/// The tables of one switch, and what machine code reads of them: that is current, because tables are changed only through
-/// this.
+/// The tables of one switch, with the pointers to them for machine code. Every change goes through
+/// [`DerefMut`], which marks the pointers as stale.
 pub(super) struct Tables {
     tables: Vec<TableState>,
     direct: Vec<NativeTable>,
-    /// For each table.
+    /// One per table.
     known: Vec<KeyCache>,
     is_current: bool,
 }
 
-/// Keys and entries that were found since a table was changed, for those whose keys are [remembered](Table::remembers_keys).
+/// A cache of lookups since the last change of a table, if the table [has one](Table::has_key_cache).
 struct KeyCache {
     format: KeyCacheFormat,
     recent: Box<[u64]>,
-    /// The first entries that were found with their rows.
+    /// One entry for each distinct row among the cached ones.
     representatives: Vec<u32>,
 }
 
@@ -110,7 +110,8 @@ impl Tables {
         }
     }
 
-    /// Returns what machine code reads. The addresses hold until a table is changed.
+    /// Returns the pointers for machine code, collected again after a change of any table. They are valid
+    /// until the next change.
     #[inline]
     pub fn native_tables(&mut self) -> &[NativeTable] {
         if !self.is_current {
@@ -136,14 +137,18 @@ impl Tables {
         self.is_current = true;
     }
 
-    /// Remembers the entry for a key, until a table is changed: or another with the same row, for which the entry is only to
-    /// be one or none. A thousand routes lead to few ports, and the rows of few entries are in the cache.
+    /// Caches the entry for a key until the table changes. If an earlier entry has the same row, that one is
+    /// cached instead, so that the rows in use fit the processor's cache: a thousand routes lead to few
+    /// ports. Callers may rely on the row, and on whether the entry is 0, but not on which entry it is.
+    /// Tables with counters, meters, timeouts or profiles have no key cache, and traced packets are
+    /// interpreted, so nothing can observe the difference.
     pub fn cache_lookup(&mut self, (index, table): (usize, &Table), key: u64, entry: u32) {
-        /// As many as a switch has ports, and groups of them.
+        /// Bounds the search for an equal row. When the list is full, further rows are cached without
+        /// sharing.
         const MAX_REPRESENTATIVES: usize = 64;
         let KeyCache { format: form, recent, representatives: alike } = &mut self.known[index];
         let row = |entry| self.tables[index].row_words(table, entry);
-        // They have few words: `==` would be a call.
+        // Rows have few words; `==` on slices would be a call of `memcmp`.
         let is_row = |other| row(other).iter().zip(row(entry)).all(|(a, b)| a == b);
         let is_like = |&&other: &&u32| (other == 0) == (entry == 0) && is_row(other);
         let other = alike.iter().find(is_like).copied();
@@ -153,7 +158,8 @@ impl Tables {
         form.insert(recent, key, other.unwrap_or(entry));
     }
 
-    /// Returns the part of a table that packets may change, which has no part in finding entries and their rows.
+    /// Returns the state of a table that packets change. It does not affect lookups or rows, so the pointers
+    /// for machine code stay valid.
     #[inline]
     pub fn rest_mut(&mut self, index: usize) -> &mut TableExtras {
         &mut self.tables[index].extras
@@ -169,18 +175,19 @@ impl Deref for Tables {
 
 impl DerefMut for Tables {
     fn deref_mut(&mut self) -> &mut [TableState] {
+        // Machine code holds addresses of rows and entries, which any change may move.
         self.is_current = false;
         &mut self.tables
     }
 }
 
-/// A table. Entry 0 stands for a miss.
+/// The state of one table. Entry 0 is the default entry, for a miss.
 #[derive(Clone, Debug)]
 pub(super) struct TableState {
     pub lookup: Lookup,
-    /// By entry, a row of words: [`ActionRef`], packed, and the action's arguments.
+    /// One row of words per entry: the packed [`ActionRef`], then the arguments of the action.
     rows: Vec<u64>,
-    /// State that few packets use, or none.
+    /// State that tables without counters, meters, timeouts and profiles do not use on the packet path.
     pub extras: Box<TableExtras>,
 }
 
@@ -188,7 +195,7 @@ pub(super) struct TableState {
 pub(super) struct TableExtras {
     pub links: Vec<ProfileRef>,
     pub cold: Vec<Option<EntryInfo>>,
-    /// Entries that are free again.
+    /// Entries that can be allocated again.
     pub free: Vec<u32>,
     pub counters: Vec<CounterValue>,
     pub meters: Vec<Meter>,
@@ -202,7 +209,7 @@ impl TableState {
         state.reset_default(program, table);
         for entry in &table.entries {
             let found = state.const_match(table, entry);
-            // Of two entries with the same match the first holds, as it would win anyway.
+            // Of two const entries with the same match, the first one wins.
             if state.find_same(table, &found) != 0 {
                 continue;
             }
@@ -215,7 +222,7 @@ impl TableState {
         state
     }
 
-    /// Returns the action of an entry and its arguments; the action may not need all of them.
+    /// Returns the action of an entry and its arguments, padded to the table's longest argument list.
     #[inline]
     pub fn row(&self, table: &Table, entry: u32) -> (ActionRef, &[u64]) {
         match self.row_words(table, entry) {
@@ -224,7 +231,7 @@ impl TableState {
         }
     }
 
-    /// Returns the row of an entry.
+    /// Returns the row of an entry: the packed action, then its arguments.
     #[inline]
     pub fn row_words(&self, table: &Table, entry: u32) -> &[u64] {
         let width = table.params + 1;
@@ -237,7 +244,7 @@ impl TableState {
         row[1..][..args.len()].copy_from_slice(args);
     }
 
-    /// Returns the number of entries.
+    /// Returns the number of entries, the default entry excluded.
     pub fn used(&self) -> usize {
         self.extras.cold.len() - 1 - self.extras.free.len()
     }
@@ -262,7 +269,7 @@ impl TableState {
         Match { value, mask, ranges, prefix: entry.prefix, rank }
     }
 
-    /// Makes room for one more entry and returns its number.
+    /// Allocates an entry, if possible one that was freed, and returns its number.
     pub fn alloc_entry(&mut self, table: &Table) -> u32 {
         let rest = &mut *self.extras;
         if let Some(free) = rest.free.pop() {
@@ -287,7 +294,7 @@ impl TableState {
         self.extras.cold.get(entry as usize)?.as_ref().map(|cold| cold.found.clone())
     }
 
-    /// Lets an entry run an action (entry 0: on a miss).
+    /// Sets the action of an entry; entry 0 is the default entry.
     pub fn set_action(
         &mut self,
         program: &Program,
@@ -301,7 +308,7 @@ impl TableState {
         self.set_row(program, table, entry, ActionRef { code, next, action }, args);
     }
 
-    /// Lets an entry refer to an action profile (entry 0: on a miss).
+    /// Makes an entry refer to a member or group; entry 0 is the default entry.
     pub fn set_link(&mut self, program: &Program, table: &Table, entry: u32, link: ProfileRef) {
         self.set_row(
             program,
@@ -325,17 +332,16 @@ impl TableState {
     }
 }
 
-/// An action profile, or a selector.
+/// The members and groups of an action profile or selector.
 #[derive(Clone, Debug, Default)]
 pub(super) struct ProfileState {
-    /// By handle.
+    /// Indexed by handle.
     pub members: Vec<Option<Member>>,
-    /// By handle: members, in ascending order as BMv2 numbers them.
+    /// Members of each group, indexed by handle, in ascending order as in BMv2.
     pub groups: Vec<Option<Vec<u32>>>,
     calls: u64,
 }
 
-/// A member of an action profile.
 #[derive(Clone, Debug)]
 pub(super) struct Member {
     pub action: ActionId,
@@ -343,7 +349,8 @@ pub(super) struct Member {
 }
 
 impl ProfileState {
-    /// Returns the member that a link leads to for this packet.
+    /// Returns the member for this packet: the member itself, or one of the group, chosen by the selector's
+    /// hash.
     pub fn select_member(
         &mut self,
         profile: &ActionProfile,

@@ -1,24 +1,24 @@
-//! Watching a packet go through the pipeline.
+//! Tracing of a packet through the pipeline.
 
 use super::api_types::EntryHandle;
 use crate::program::{ActionId, HeaderId, Program, TableId};
 
-/// Told what happens to a packet, step by step. Every method does nothing unless it is overridden, and with
-/// [`NoTrace`] the calls compile to nothing.
+/// Receives the steps of a packet. Every method does nothing unless it is overridden; with [`NoTrace`] the
+/// calls compile to nothing.
 #[allow(unused_variables)]
 pub trait Tracer {
-    /// False if the tracer ignores everything, so that work done for it only is skipped.
+    /// `false` if the tracer ignores everything: then the work for it is skipped, and machine code may run.
     const ENABLED: bool = true;
-    /// The parser enters a state.
+    /// The parser entered a state.
     fn parser_state(&mut self, program: &Program, state: &str) {}
-    /// The parser took a header from the packet, at this byte.
+    /// The parser extracted `len` bytes at `offset` into a header.
     fn extract(&mut self, program: &Program, header: HeaderId, offset: usize, len: usize) {}
-    /// The parser stopped with an error (its number and its name).
+    /// The parser stopped with an error.
     fn parser_error(&mut self, program: &Program, error: u32, name: &str) {}
     /// A checksum was verified.
     fn checksum(&mut self, program: &Program, name: &str, correct: bool) {}
-    /// A table was applied: its key elements big-endian, the entry that matched, the action that follows with its
-    /// arguments big-endian. No action: none was set and the table missed.
+    /// A table was applied. `key` and `args` are big-endian; `entry` is `None` on a miss; `action` is `None`
+    /// if a table without a default action missed.
     fn table(
         &mut self,
         program: &Program,
@@ -31,17 +31,17 @@ pub trait Tracer {
     }
     /// A condition was evaluated.
     fn condition(&mut self, program: &Program, name: &str, result: bool) {}
-    /// A field got another value.
+    /// A field was assigned; `old` and `new` are big-endian.
     fn assign(&mut self, program: &Program, field: &str, old: &[u8], new: &[u8]) {}
-    /// The program logged a message.
+    /// The program called `log_msg`.
     fn log(&mut self, program: &Program, message: &str) {}
-    /// An `assert` or `assume` did not hold.
+    /// An `assert` or `assume` failed in this action.
     fn assertion_failed(&mut self, program: &Program, action: &str) {}
-    /// The deparser emitted a header.
+    /// The deparser emitted a header of `len` bytes.
     fn emit(&mut self, program: &Program, header: HeaderId, len: usize) {}
 }
 
-/// Traces nothing.
+/// The tracer that ignores everything.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct NoTrace;
 

@@ -1,4 +1,4 @@
-//! Telling the tracer what code does.
+//! Reports the steps of the interpreter to the tracer.
 
 use super::api_types::EntryHandle;
 use super::interpreter::ExecContext;
@@ -13,14 +13,14 @@ impl<T: Tracer> ExecContext<'_, T> {
     }
 
     pub(super) fn report_assign(&mut self, slot: u16, old: &[u64], new: &[u64]) {
-        // Temporaries belong to no field and say nothing.
+        // Temporaries are no fields, so they are not reported.
         if let Some((name, bits)) = self.program.slot_field(slot).filter(|_| !new.is_empty()) {
             let bytes = |limbs: &[u64]| values::to_bytes(limbs, bits);
             self.tracer.assign(self.program, &name, &bytes(old), &bytes(new));
         }
     }
 
-    /// Reports conditions and fixed tables when control reaches their place in the code.
+    /// Reports conditions and hidden tables when control reaches their addresses.
     pub(super) fn trace_conditions(&mut self, pc: Pc) {
         let program = self.program;
         if let Some((name, start, end)) = self.open_condition

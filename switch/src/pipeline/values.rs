@@ -1,9 +1,10 @@
-//! Values as controllers write them (big-endian bytes) and as slots hold them (limbs, least significant first).
+//! Conversion of values between the control API (big-endian bytes) and slots (limbs, least significant
+//! first).
 
 use super::api_types::TableError;
 use crate::program::{ActionId, Program, limbs, limbs_from_be_bytes};
 
-/// Limbs of a value that must fit `bits`. `what` names it in the error.
+/// Returns the limbs of a value, or an error if it does not fit `bits`. `what` names the value in the error.
 pub(super) fn to_limbs(
     value: &[u8],
     bits: u32,
@@ -19,14 +20,14 @@ pub(super) fn to_limbs(
     Ok(limbs_from_be_bytes(digits, limbs(bits)).collect())
 }
 
-/// As many bytes as `bits` take.
+/// Returns the value as ceil(bits / 8) bytes, at least one.
 pub(super) fn to_bytes(limbs: &[u64], bits: u32) -> Vec<u8> {
     let bytes: Vec<u8> = limbs.iter().rev().flat_map(|limb| limb.to_be_bytes()).collect();
     let wanted = (bits.div_ceil(8) as usize).max(1);
     bytes[bytes.len().saturating_sub(wanted)..].to_vec()
 }
 
-/// Returns the arguments of an action, one by one.
+/// Splits the words of an action's arguments into one byte string per parameter.
 pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> Vec<Vec<u8>> {
     let (mut rest, mut values) = (args, Vec::new());
     let params = program.actions.get(usize::from(action.0)).map_or(&[][..], |action| &action.params);
@@ -38,7 +39,7 @@ pub(super) fn split_args(program: &Program, action: ActionId, args: &[u64]) -> V
     values
 }
 
-/// Returns a number as people write it.
+/// Formats a number in decimal; `signed` means two's complement.
 pub(super) fn decimal(number: &[u64], signed: bool) -> String {
     let negative = signed && number.last().is_some_and(|top| top >> 63 == 1);
     let mut rest: Vec<u64> = number.to_vec();

@@ -1,12 +1,12 @@
-//! Arithmetic on numbers wider than a slot: rare, so it is written to be plainly right.
+//! Arithmetic on numbers wider than a slot. It is rare, so the code is simple rather than fast.
 
 use crate::program::{WideOp, WideOpcode, WideSlot, low_mask};
 use std::cmp::Ordering;
 
-/// Limbs of the widest number there can be, with room for a sign.
+/// Limbs of the widest number that a program can have, with room for a sign.
 const LIMBS: usize = 130;
 
-/// A two's complement number.
+/// A number in two's complement.
 #[derive(Clone, Copy)]
 struct Wide([u64; LIMBS]);
 
@@ -90,7 +90,7 @@ impl Wide {
         flip(self).cmp(&flip(other)).then_with(|| self.0.iter().rev().cmp(other.0.iter().rev()))
     }
 
-    /// Returns the lowest `bits` set.
+    /// Returns a number whose lowest `bits` bits are set.
     fn ones(bits: u32) -> Wide {
         let mut out = Wide::ZERO;
         for (i, limb) in out.0.iter_mut().enumerate() {
@@ -99,7 +99,7 @@ impl Wide {
         out
     }
 
-    /// Quotient and remainder of numbers that are not negative; zeros if the divisor is 0.
+    /// Returns quotient and remainder of non-negative numbers; zeros if the divisor is 0.
     fn div_mod(self, divisor: Wide) -> (Wide, Wide) {
         let (mut quotient, mut rest) = (Wide::ZERO, Wide::ZERO);
         if divisor.0 == Wide::ZERO.0 {
@@ -118,11 +118,11 @@ impl Wide {
     }
 }
 
-/// Runs an operation. Those that need more than slots are done by the caller: false.
+/// Runs an operation. Returns `false` for a register access, which the caller must do.
 pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
     let (a, b) = (|| Wide::load(slots, op.a), || Wide::load(slots, op.b));
     let single = || slots[usize::from(op.b.slot)];
-    // Shifts of more than this leave nothing anyway.
+    // A larger shift yields the same result.
     let shift = || single().min(LIMBS as u64 * 64);
     let truth = |value: bool| Wide::ZERO.add(Wide::ZERO, value);
     let result = match op.kind {
@@ -191,7 +191,7 @@ pub(super) fn run(op: &WideOp, slots: &mut [u64]) -> bool {
             let base = |from: WideSlot| slots[usize::from(from.slot)] as usize;
             let block = |base: usize| &slots[base..base + usize::from(size)];
             let (left, right) = (block(base(op.a)), block(base(op.b)));
-            // The first slot of a block says whether it is valid, the second where it came from.
+            // The first slot of a block is its validity, the second its frame offset.
             truth(left[0] != 0 && right[0] != 0 && left[2..] == right[2..])
         }
         WideOpcode::RegRead(_) | WideOpcode::RegWrite(_) => return false,

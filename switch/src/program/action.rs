@@ -1,4 +1,4 @@
-//! Primitives of actions, parsers and deparsers, compiled to code.
+//! Compiles the primitives of actions, parsers and deparsers to code.
 
 use super::codegen::CodeBuilder;
 use super::declarations::Declared;
@@ -9,25 +9,26 @@ use super::layout::{SlotAllocator, SlotRef};
 use super::op::{Op, Opcode, Pc, WideOp, WideOpcode, WideSlot};
 use super::{ActionId, FieldList, LoadError};
 
-/// Slots that stand for BMv2's packet registers and flags.
+/// Slots for the state of the target that primitives set: BMv2's packet registers and flags.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct ControlSlots {
-    /// `exit` was called.
+    /// 1 after `exit`.
     pub exit: u16,
-    /// The port that means drop.
+    /// The number of the drop port; the pipeline sets it.
     pub drop_port: u16,
-    /// Clone session with [`CLONE_SESSION_VALID`]; 0: no clone.
+    /// The clone session, or-ed with [`CLONE_SESSION_VALID`]; 0: no clone.
     pub clone_session: u16,
-    /// Field list, counted from 1; 0: none.
+    /// Index of the clone's field list, counted from 1; 0: none.
     pub clone_list: u16,
+    /// Index of the field list of a resubmit, counted from 1; 0: no resubmit.
     pub resubmit: u16,
+    /// As `resubmit`, for a recirculation.
     pub recirculate: u16,
-    /// Learn list, counted from 1; 0: none.
+    /// Index of the learn list of a digest, counted from 1; 0: no digest.
     pub digest: u16,
 }
 
 impl ControlSlots {
-    /// Takes the slots.
     pub fn alloc(root: &JsonNode, slots: &mut SlotAllocator) -> Result<ControlSlots, LoadError> {
         let first = slots.alloc(root, 7)?;
         let [exit, drop_port, clone_session, clone_list, resubmit, recirculate, digest] =
@@ -36,39 +37,39 @@ impl ControlSlots {
     }
 }
 
-/// Marks a clone session as set, so that session 0 can be told from none (BMv2's MIRROR_SESSION_ID_VALID_MASK).
+/// The bit that distinguishes clone session 0 from no session (BMv2's MIRROR_SESSION_ID_VALID_MASK).
 pub(crate) const CLONE_SESSION_VALID: u64 = 1 << 15;
 
-/// A `log_msg` call.
+/// The arguments of a `log_msg` call.
 #[derive(Clone, Debug)]
 pub(crate) struct LogMessage {
     pub format: String,
     pub values: Vec<WideSlot>,
 }
 
-/// Compiles primitives.
+/// Compiles primitives to code of a [`CodeBuilder`].
 pub(crate) struct ActionCompiler<'s, 'p> {
     pub asm: &'s mut CodeBuilder<'p>,
     pub declared: &'p Declared<'p>,
     pub scope: Bindings<'s>,
-    /// The index of the action, for messages.
+    /// The index of the action, which a failed assertion reports.
     action: u16,
 }
 
-/// Something that can be assigned to.
+/// An l-value.
 enum AssignTarget {
     Place(SlotRef),
     Field(HeaderExpr, (usize, usize)),
 }
 
 impl<'s, 'p> ActionCompiler<'s, 'p> {
-    /// Compiles what is outside actions.
+    /// Returns a compiler for code outside actions: it has no parameters.
     pub fn new(declared: &'p Declared<'p>, asm: &'s mut CodeBuilder<'p>) -> ActionCompiler<'s, 'p> {
         let scope = Bindings { layout: &declared.layout, registers: &declared.registers, params: &[] };
         ActionCompiler { asm, declared, scope, action: 0 }
     }
 
-    /// Compiles the body of an action where it stands, with these values for its parameters.
+    /// Compiles the body of an action inline, with these values for its parameters.
     pub fn inline_action(&mut self, action: ActionId, params: &[NumExpr]) -> Result<(), LoadError> {
         let primitives = &self.declared.bodies[usize::from(action.0)];
         let scope = Bindings { params, ..self.scope };
@@ -83,7 +84,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         Ok(())
     }
 
-    /// Compiles a list of primitives; the code falls out at its end. Tells whether it may call `exit`.
+    /// Compiles a list of primitives; control falls through at its end. Returns whether the list contains an
+    /// `exit`.
     pub fn lower_body(&mut self, primitives: &[JsonNode]) -> Result<bool, LoadError> {
         let (mut starts, mut jumps, mut exits) = (Vec::new(), Vec::new(), false);
         for (index, at) in primitives.iter().enumerate() {
@@ -166,7 +168,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     fn jump_target(&self, at: &JsonNode, count: usize) -> Result<usize, LoadError> {
         let target = at.get("value")?.hex_int()?.to_u64().and_then(|target| usize::try_from(target).ok());
-        target.filter(|target| *target <= count).ok_or_else(|| at.error("the jump leaves the action"))
+        target.filter(|target| *target <= count).ok_or_else(|| at.error("jump target out of range"))
     }
 
     fn target(&self, at: &JsonNode) -> Result<AssignTarget, LoadError> {
@@ -175,7 +177,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
             Expr::Num(NumExpr::Field(header, field)) => {
                 Ok(AssignTarget::Field(*header, (field.ty, field.field)))
             }
-            _ => at.err("this cannot be assigned to"),
+            _ => at.err("expected an l-value"),
         }
     }
 
@@ -186,7 +188,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Runs an operation that writes its `d` (or leaves it as it is) on a target.
+    /// Emits an operation that either writes its `d` or leaves it unchanged, with the l-value `at` as `d`.
     fn emit_in_out(&mut self, at: &JsonNode, code: Opcode, a: u16, b: u16) -> Result<(), LoadError> {
         match self.target(at)? {
             AssignTarget::Place(place) if place.bits <= 64 => {
@@ -225,7 +227,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         index_of_last(at, "register array", self.declared.registers.iter().map(|array| array.name.as_str()))
     }
 
-    /// Returns a constant id, as its place among the lists, counted from 1; 0 for id 0, which is no list.
+    /// Resolves a constant id to its index in `lists`, counted from 1; id 0 means no list and becomes 0.
     fn field_list_index(&self, at: &JsonNode, what: &str, lists: &[FieldList]) -> Result<NumExpr, LoadError> {
         let id = match self.scope.num(at)? {
             NumExpr::Const(id) => id.to_u64(),
@@ -300,7 +302,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                     (stack.size, stack.stride, stack.member_blocks.clone())
                 };
                 if shape(to) != shape(from) {
-                    return at.err("the stacks are of different types");
+                    return at.err("the stacks have different types");
                 }
                 self.asm.mark_stack_address_taken(to);
                 self.asm.mark_stack_address_taken(from);
@@ -410,7 +412,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Returns the slot with the port that means drop, as a number.
+    /// Returns the drop port as an expression.
     fn drop_port(&self) -> NumExpr {
         NumExpr::Place(SlotRef::unsigned(self.declared.state.drop_port, 16))
     }
@@ -428,8 +430,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         }
     }
 
-    /// Writes the drop port to a header of the type of the standard metadata: that itself, or a copy that an action's
-    /// `inout` parameter became.
+    /// Assigns the drop port to `egress_spec` of a header with the type of the standard metadata. The header
+    /// is the standard metadata itself, or the copy that p4c makes for an `inout` parameter of an action.
     fn mark_to_drop(&mut self, at: &JsonNode) -> Result<(), LoadError> {
         let header = self.scope.header(at)?;
         let ty = header.ty(self.asm.layout);
@@ -448,12 +450,12 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
 
     fn copy_header(&mut self, at: &JsonNode, to: &HeaderExpr, from: &HeaderExpr) -> Result<(), LoadError> {
         if to.ty(self.asm.layout) != from.ty(self.asm.layout) {
-            return at.err("the headers are of different types");
+            return at.err("the headers have different types");
         }
         if let (HeaderExpr::Static(to), HeaderExpr::Static(from)) = (to, from) {
             let (to, from) = (self.asm.layout.header(*to), self.asm.layout.header(*from));
             if to.metadata && from.metadata {
-                // Metadata is always valid, without a bit that says so.
+                // Metadata has no validity bit to copy: it is always valid.
                 let limbs = self.asm.layout.types[to.ty].slots - FIRST_FIELD_SLOT;
                 self.copy_slots(to.first_slot + FIRST_FIELD_SLOT, from.first_slot + FIRST_FIELD_SLOT, limbs);
                 return Ok(());
@@ -468,7 +470,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     fn copy_union(&mut self, at: &JsonNode, to: UnionExpr, from: UnionExpr) -> Result<(), LoadError> {
         let count = to.members(self.asm.layout).len();
         if count != from.members(self.asm.layout).len() {
-            return at.err("the unions are of different types");
+            return at.err("the unions have different types");
         }
         for member in 0..count {
             let to = HeaderExpr::Member(to.clone(), member);
@@ -484,7 +486,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         let (to, from) = (layout.field(&to_at)?, layout.field(&from_at)?);
         let (to_type, from_type) = (layout.field_type(to), layout.field_type(from));
         if !to_type.varbit || !from_type.varbit || to_type.limbs != from_type.limbs {
-            return parameters.err("expected two fields of the same variable width");
+            return parameters.err("expected two varbit fields of the same maximum width");
         }
         self.copy_slots(layout.slot(to), layout.slot(from), to_type.limbs);
         Ok(())
@@ -526,7 +528,9 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
         let slot = self.asm.temp(limbs);
         self.asm.assign(value, SlotRef::unsigned(slot, bits), &num)?;
         if limbs == 1 {
-            // The value need not pass through a temporary.
+            // Saves the temporary: if the last operation is the `Mov` that `assign` has just emitted to it,
+            // and the `Mov` truncates nothing (`clear_high` is 0), its source is stored directly. Any other
+            // operation is put back.
             match self.asm.object.code.pop() {
                 Some(op) if op.code == Opcode::Mov && op.d == slot && op.clear_high == 0 => {
                     self.asm.emit(Opcode::RegWrite, 64, op.a, array, index);
@@ -563,7 +567,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
                 let mask = self.asm.constant(big.to_u64().unwrap_or(1) - 1);
                 self.asm.emit(Opcode::And, 64, slot, slot, mask);
             }
-            // Modulo 0 gives 0, as BMv2's taking a size of 0 for 1 does.
+            // Modulo 0 gives 0. BMv2 has the same result: it treats a size of 0 as 1.
             _ => self.asm.emit(Opcode::Mod, 64, slot, slot, size),
         }
         let hashed = NumExpr::Place(SlotRef::unsigned(slot, 64));
@@ -577,7 +581,7 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     fn log(&mut self, parameters: &JsonNode) -> Result<(), LoadError> {
         let [format, values] = parameters.tuple()?;
         let mut refs = Vec::new();
-        // p4c writes an empty object for no values at all.
+        // p4c writes an empty object instead of an empty list.
         let list = values.get("value")?;
         let none = list.value.as_object().is_some_and(|members| members.is_empty());
         for value in if none { Vec::new() } else { list.items()? } {
@@ -594,7 +598,8 @@ impl<'s, 'p> ActionCompiler<'s, 'p> {
     }
 }
 
-/// Finds the index of the last thing that has the name which is the value of `at`.
+/// Returns the index of the last object whose name is the value of `at`. `what` names the kind of object in
+/// the error.
 fn index_of_last<'n>(
     at: &JsonNode,
     what: &str,

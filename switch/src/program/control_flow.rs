@@ -1,4 +1,4 @@
-//! Control flow: lays tables, conditions and action calls of a pipeline out as code.
+//! Lays out the tables, conditions and action calls of a pipeline as code.
 
 use super::action::ActionCompiler;
 use super::expr::NumExpr;
@@ -8,24 +8,23 @@ use super::table::{Successors, Table, TableDefinition, limbs};
 use super::{ActionId, ActionInfo, LoadError, TracePoint};
 use std::collections::HashMap;
 
-/// A node of a pipeline's control flow.
 enum Node<'a> {
     Table(usize, JsonNode<'a>),
     Condition(JsonNode<'a>),
     Call(JsonNode<'a>),
 }
 
-/// The control flow of one pipeline.
+/// The control-flow graph of one pipeline. Nodes are identified by their names.
 pub(super) struct ControlFlow<'a> {
     nodes: HashMap<&'a str, Node<'a>>,
     start: Option<&'a str>,
 }
 
-/// Code address 0 holds `End`: where a null next node leads.
+/// The address of an `End`, to which a null next node leads.
 const END: Pc = 0;
 
 impl<'a> ControlFlow<'a> {
-    /// Collects the nodes and checks that they form no cycle.
+    /// Loads the nodes and checks that those reachable from the start form no cycle.
     pub fn load(at: &JsonNode<'a>) -> Result<ControlFlow<'a>, LoadError> {
         let mut nodes = HashMap::new();
         let mut add = |at: &JsonNode<'a>, node: Node<'a>| match nodes.insert(at.get("name")?.str()?, node) {
@@ -75,7 +74,8 @@ impl<'a> ControlFlow<'a> {
         Ok(next)
     }
 
-    /// Every path must come to an end.
+    /// Checks by depth-first search that no cycle is reachable from the start. `done` is false for the nodes
+    /// of the current path.
     fn check_acyclic(&self, at: &JsonNode) -> Result<(), LoadError> {
         let Some(start) = self.start else { return Ok(()) };
         if !self.nodes.contains_key(start) {
@@ -93,7 +93,7 @@ impl<'a> ControlFlow<'a> {
             match done.get(next) {
                 Some(true) => {}
                 Some(false) => {
-                    return at.err(format_args!("the control flow runs in a circle through {next:?}"));
+                    return at.err(format_args!("the control flow has a cycle through {next:?}"));
                 }
                 None => {
                     done.insert(next, false);
@@ -104,8 +104,8 @@ impl<'a> ControlFlow<'a> {
         Ok(())
     }
 
-    /// Emits the code; returns where it starts, and the pipeline's tables with where they lead. They are numbered from
-    /// `first`.
+    /// Emits the code of the pipeline. Returns its address, and the tables with their successors. `first` is
+    /// the index of the first table in the program.
     pub fn emit(
         &self,
         actions: &mut ActionCompiler,
@@ -119,7 +119,7 @@ impl<'a> ControlFlow<'a> {
         let mut waiting = Vec::from_iter(self.start);
         while let Some(name) = waiting.pop() {
             let mut node = Some(name).filter(|name| !placed.contains_key(name));
-            // Follow one successor as long as it is new, so that code mostly falls through.
+            // Follow one successor while it has no code, so that most code falls through to the next node.
             while let Some(name) = node {
                 actions.asm.begin_statement();
                 placed.insert(name, actions.asm.bind_label());
@@ -151,7 +151,8 @@ impl<'a> ControlFlow<'a> {
                         marks.push((here, TracePoint::Table((first + index) as u16)));
                         inline(actions, at, action, &args)?;
                         if actions.asm.bind_label() == here {
-                            // Something must stand where the table is, or it could not be told from what follows.
+                            // A trace point belongs to an address. Without an operation of its own the hidden
+                            // table would share that of its successor.
                             let jump = actions.asm.emit_jump(Opcode::Jump, 0, 0);
                             actions.asm.patch(jump);
                         }
@@ -196,7 +197,7 @@ impl<'a> ControlFlow<'a> {
     }
 }
 
-/// Compiles the body of an action with constant arguments where it stands.
+/// Compiles an action inline with constant arguments.
 fn inline(
     actions: &mut ActionCompiler,
     at: &JsonNode,
@@ -206,7 +207,7 @@ fn inline(
     let (mut rest, mut params) = (args, Vec::new());
     for (_, bits) in &actions.declared.actions[usize::from(action.0)].params {
         let Some((value, tail)) = rest.split_at_checked(limbs(*bits)) else {
-            return at.err("the action needs arguments");
+            return at.err("the action has parameters, but is called without arguments");
         };
         params.push(NumExpr::limbs(value));
         rest = tail;

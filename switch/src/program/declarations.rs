@@ -1,4 +1,5 @@
-//! The second phase of loading: whatever the program names gets its index or its slots. No code is made yet.
+//! The second phase of loading: assigns an index or slots to every named object of the program. Generates no
+//! code.
 
 use super::action::ControlSlots;
 use super::externs::{ExternArray, RegisterArray};
@@ -9,12 +10,13 @@ use super::standard_metadata::{StandardMetadata, load_aliases};
 use super::{ActionId, ActionInfo, Calculation, FieldList, LoadError};
 use std::collections::HashMap;
 
-/// The version of the format that is understood; minor versions only add to it.
+/// The supported major version of the format; minor versions only add to it.
 const MAJOR_VERSION: i64 = 2;
 
-/// A program whose parts have their numbers and places, but no code.
+/// The declarations of a program, without code.
 pub(crate) struct Declared<'a> {
     pub layout: Layout,
+    /// Number of slots that are 0 at the beginning of each packet.
     pub vars: usize,
     pub registers: Vec<RegisterArray>,
     pub counters: Vec<ExternArray>,
@@ -22,10 +24,11 @@ pub(crate) struct Declared<'a> {
     pub field_lists: Vec<FieldList>,
     pub learn_lists: Vec<FieldList>,
     pub actions: Vec<ActionInfo>,
-    /// Primitives of the actions.
+    /// The primitives of each action.
     pub bodies: Vec<Vec<JsonNode<'a>>>,
     /// Actions by their id in the JSON.
     pub action_ids: HashMap<i64, ActionId>,
+    /// The first slot of action parameters, which all actions share.
     pub params: Slot,
     pub state: ControlSlots,
     pub standard: StandardMetadata,
@@ -33,7 +36,7 @@ pub(crate) struct Declared<'a> {
 }
 
 impl<'a> Declared<'a> {
-    /// Declares what a program consists of.
+    /// Loads the declarations of a program.
     pub fn load(root: &JsonNode<'a>) -> Result<Declared<'a>, LoadError> {
         check_version(root)?;
         let mut slots = SlotAllocator::default();
@@ -53,7 +56,7 @@ impl<'a> Declared<'a> {
                 const MAX_PARAM_BITS: usize = 4096;
                 params.push((param.name()?, param.get("bitwidth")?.usize_at_most(MAX_PARAM_BITS)? as u32));
             }
-            let id = u16::try_from(actions.len()).map_err(|_| at.error("there are too many actions"))?;
+            let id = u16::try_from(actions.len()).map_err(|_| at.error("more than 65536 actions"))?;
             if action_ids.insert(at.get("id")?.int()?, ActionId(id)).is_some() {
                 return at.err("another action has this id");
             }
@@ -61,7 +64,8 @@ impl<'a> Declared<'a> {
             actions.push(ActionInfo { name: at.name()?, params });
         }
         let params = actions.iter().map(ActionInfo::words).max().unwrap_or(0);
-        let params = u16::try_from(params).map_err(|_| root.error("an action has too many parameters"))?;
+        let params =
+            u16::try_from(params).map_err(|_| root.error("an action's parameters exceed 65535 slots"))?;
         let params = slots.alloc(root, params)?;
         let state = ControlSlots::alloc(root, &mut slots)?;
         let standard = StandardMetadata::load(root, &layout, &aliases, &mut slots)?;
@@ -87,7 +91,7 @@ impl<'a> Declared<'a> {
     }
 }
 
-/// Refuses a format of another major version. As in BMv2, JSON without a version is taken for the current one.
+/// Fails if the format has another major version. As in BMv2, JSON without a version is accepted.
 fn check_version(root: &JsonNode) -> Result<(), LoadError> {
     let Some(version) = root.get_opt("__meta__").and_then(|meta| meta.get_opt("version")) else {
         return Ok(());
@@ -112,7 +116,7 @@ fn load_lists(root: &JsonNode, key: &str, layout: &Layout) -> Result<Vec<FieldLi
                     let place = layout.slot_ref(&element.get("value")?)?;
                     fields.push((place.slot, place.bits));
                 }
-                // A constant in a list that is preserved has nowhere to go.
+                // A constant in a list of preserved fields has no field to be restored to.
                 "hexstr" if key == "field_lists" => {}
                 other => {
                     return kind.err(format_args!("a list element of type {other:?} is not supported"));

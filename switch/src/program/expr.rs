@@ -1,4 +1,4 @@
-//! Expressions as the JSON has them, checked and resolved to a typed tree; code is made of it in `asm`.
+//! Loads expressions from the JSON as checked, typed trees. `codegen` lowers them to code.
 
 use super::externs::RegisterArray;
 use super::json::{BigInt, JsonNode};
@@ -6,32 +6,35 @@ use super::layout::{Layout, SlotRef};
 use super::op::Slot;
 use super::{HeaderId, LoadError};
 
-/// An expression that is a number.
+/// A numeric expression. Values are unbounded integers, as in BMv2.
 #[derive(Clone, Debug)]
 pub(crate) enum NumExpr {
     Const(BigInt),
     Place(SlotRef),
-    /// A field of a header that is found at run time.
+    /// A field of a header that is known only at run time.
     Field(Box<HeaderExpr>, Box<FieldRef>),
+    /// The cell of a register array at an index.
     Register(u16, Box<NumExpr>),
     Binary(BinOp, Box<NumExpr>, Box<NumExpr>),
     Not(Box<NumExpr>),
-    /// Two's complement of this many bits, as a signed number.
+    /// The low bits of a number, this many, as a signed number in two's complement.
     SignedWrap(Box<NumExpr>, u32),
-    /// Held to the range of an unsigned number of this many bits.
+    /// A number saturated to the range of an unsigned number of this many bits.
     SatU(Box<NumExpr>, u32),
-    /// Held to the range of a signed number of this many bits.
+    /// A number saturated to the range of a signed number of this many bits.
     SatS(Box<NumExpr>, u32),
     Select(Box<BoolExpr>, Box<NumExpr>, Box<NumExpr>),
     FromBool(Box<BoolExpr>),
-    /// The number of elements of a stack, plus this.
+    /// The number of elements extracted to a stack, plus a constant.
     StackCount(usize, i8),
 }
 
-/// A field relative to its header.
+/// A field of a header type.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct FieldRef {
+    /// Index of the header type.
     pub ty: usize,
+    /// Index of the field in its type.
     pub field: usize,
 }
 
@@ -49,7 +52,7 @@ pub(crate) enum BinOp {
     Shr,
 }
 
-/// An expression that is true or false.
+/// A boolean expression.
 #[derive(Clone, Debug)]
 pub(crate) enum BoolExpr {
     Const(bool),
@@ -58,10 +61,9 @@ pub(crate) enum BoolExpr {
     And(Box<BoolExpr>, Box<BoolExpr>),
     Or(Box<BoolExpr>, Box<BoolExpr>),
     Not(Box<BoolExpr>),
-    /// Both are equal.
     Eq(Box<BoolExpr>, Box<BoolExpr>),
     Choose(Box<BoolExpr>, Box<BoolExpr>, Box<BoolExpr>),
-    /// Two fields of variable width, by their slots and how many they take.
+    /// Equality of two varbit fields: their first slots and their number of slots.
     SameVarbit(Slot, Slot, u16),
     Valid(HeaderExpr),
     ValidUnion(UnionExpr),
@@ -76,7 +78,7 @@ pub(crate) enum CmpOp {
     Le,
 }
 
-/// An expression that is a header.
+/// An expression of header type. Stacks, unions and members are indices.
 #[derive(Clone, Debug)]
 pub(crate) enum HeaderExpr {
     Static(HeaderId),
@@ -85,7 +87,7 @@ pub(crate) enum HeaderExpr {
     Member(UnionExpr, usize),
 }
 
-/// An expression that is a header union.
+/// An expression of header union type.
 #[derive(Clone, Debug)]
 pub(crate) enum UnionExpr {
     Static(usize),
@@ -93,7 +95,7 @@ pub(crate) enum UnionExpr {
 }
 
 impl HeaderExpr {
-    /// Returns the index of its type.
+    /// Returns the index of the header type.
     pub fn ty(&self, layout: &Layout) -> usize {
         match self {
             HeaderExpr::Static(id) => layout.header(*id).ty,
@@ -106,7 +108,7 @@ impl HeaderExpr {
 }
 
 impl UnionExpr {
-    /// Returns the offsets of its members from its own block, and their types.
+    /// Returns for each member the offset of its block from that of the first member, and its header type.
     pub fn members(&self, layout: &Layout) -> Vec<(u16, usize)> {
         match self {
             UnionExpr::At(stack, _) => layout.stacks[*stack].member_blocks.clone(),
@@ -120,7 +122,7 @@ impl UnionExpr {
     }
 }
 
-/// Any expression.
+/// An expression of any type.
 #[derive(Clone, Debug)]
 pub(crate) enum Expr {
     Num(NumExpr),
@@ -130,21 +132,21 @@ pub(crate) enum Expr {
     Stack(usize),
 }
 
-/// The meaning of the names in an expression.
+/// The objects to which the names in an expression refer.
 #[derive(Clone, Copy)]
 pub(crate) struct Bindings<'p> {
     pub layout: &'p Layout,
     pub registers: &'p [RegisterArray],
-    /// The values of `local` and `runtime_data`.
+    /// The values of the action's parameters (`local` and `runtime_data`).
     pub params: &'p [NumExpr],
 }
 
 impl Bindings<'_> {
-    /// Returns a number; a boolean counts as 0 or 1.
+    /// Loads a numeric expression; a boolean is converted to 0 or 1.
     pub fn num(&self, at: &JsonNode) -> Result<NumExpr, LoadError> {
         self.as_num(at, self.expr(at)?)
     }
-    /// Returns a truth value; a number counts as true unless it is 0.
+    /// Loads a boolean expression; a number is true unless it is 0.
     pub fn bool(&self, at: &JsonNode) -> Result<BoolExpr, LoadError> {
         self.as_bool(at, self.expr(at)?)
     }
@@ -166,7 +168,7 @@ impl Bindings<'_> {
         match expr {
             Expr::Bool(value) => Ok(value),
             Expr::Num(num) => Ok(BoolExpr::NotZero(num)),
-            _ => at.err("expected a truth value, found a header"),
+            _ => at.err("expected a boolean, found a header"),
         }
     }
     fn as_header(&self, at: &JsonNode, expr: Expr) -> Result<HeaderExpr, LoadError> {
@@ -198,7 +200,7 @@ impl Bindings<'_> {
         let field = find(ty)?;
         match self.layout.types[ty].fields.get(field) {
             Some(found) if !found.varbit => {}
-            Some(_) => return at.err("a field of variable width cannot be used as a number"),
+            Some(_) => return at.err("a varbit field cannot be used as a number"),
             None => return at.err("the header has no fields"),
         }
         Ok(NumExpr::Field(Box::new(header), Box::new(FieldRef { ty, field })))
@@ -208,17 +210,20 @@ impl Bindings<'_> {
         let index = at.usize_at_most(usize::MAX)?;
         match self.params.get(index) {
             Some(param) => Ok(param.clone()),
-            None => at.err(format_args!("the action has {} parameters only", self.params.len())),
+            None => at.err(format_args!(
+                "parameter index out of range: the action has {} parameters",
+                self.params.len()
+            )),
         }
     }
 
-    /// Any `{type, value}` object. The recursion is bounded by the nesting that serde_json accepts.
+    /// Loads a `{type, value}` object. The recursion is bounded by serde_json's limit of nesting.
     pub fn expr(&self, at: &JsonNode) -> Result<Expr, LoadError> {
         let (kind_at, value) = (at.get("type")?, at.get("value")?);
         Ok(match kind_at.str()? {
             "expression" => match value.get_opt("op") {
                 Some(_) => self.lower_operator(&value)?,
-                // p4c wraps expressions in expressions.
+                // p4c nests expressions without an operator.
                 None => self.expr(&value)?,
             },
             "field" => Expr::Num(NumExpr::Place(self.layout.slot_ref(&value)?)),
@@ -232,7 +237,7 @@ impl Bindings<'_> {
             "stack_field" => Expr::Num(self.stack_field(&value)?),
             "register" => {
                 let [array, index] = value.tuple()?;
-                let register = |name: &str| self.registers.iter().position(|it| it.name == name);
+                let register = |name: &str| self.registers.iter().position(|array| array.name == name);
                 let register = array.find("register array", register)? as u16;
                 let index = self.as_num(&index, self.expr(&index)?)?;
                 Expr::Num(NumExpr::Register(register, Box::new(index)))
@@ -346,7 +351,7 @@ impl Bindings<'_> {
                 })
             }
             op @ ("last_stack_index" | "size_stack") => {
-                // p4c writes the stack to the right, the documentation allows the left.
+                // p4c writes the stack as the right operand; the format's documentation has it on the left.
                 let key = if at.get_opt("right").is_some() { "right" } else { "left" };
                 let (Expr::Stack(stack), _) = side(key)? else {
                     return at.get(key)?.err("expected a header stack");
@@ -371,7 +376,8 @@ impl Bindings<'_> {
         }
     }
 
-    /// Returns the one thing that can be done with fields of variable width in an expression.
+    /// Loads an equality of two varbit fields, the only operation on them in expressions. `None` if neither
+    /// operand is a varbit field.
     fn same_varbit(&self, at: &JsonNode) -> Result<Option<BoolExpr>, LoadError> {
         let field = |key: &str| {
             let side = at.get(key)?;
@@ -392,7 +398,7 @@ impl Bindings<'_> {
                 Ok(Some(BoolExpr::SameVarbit(left, right, limbs)))
             }
             (None, None) => Ok(None),
-            _ => at.err("a field of variable width can be compared with another of the same width only"),
+            _ => at.err("a varbit field can only be compared with one of the same maximum width"),
         }
     }
 
@@ -407,23 +413,23 @@ impl Bindings<'_> {
             (Expr::Bool(left), Expr::Bool(right)) => BoolExpr::Eq(Box::new(left), Box::new(right)),
             (Expr::Header(left), Expr::Header(right)) => {
                 if left.ty(self.layout) != right.ty(self.layout) {
-                    return op.err("the headers are of different types");
+                    return op.err("the headers have different types");
                 }
                 BoolExpr::HeaderEq(left, right)
             }
             (Expr::Union(left), Expr::Union(right)) => {
                 if left.members(self.layout).len() != right.members(self.layout).len() {
-                    return op.err("the unions are of different types");
+                    return op.err("the unions have different types");
                 }
                 BoolExpr::SameUnion(left, right)
             }
-            _ => return op.err("the two sides are of different kinds"),
+            _ => return op.err("the operands have different types"),
         })
     }
 }
 
 impl NumExpr {
-    /// Returns a constant given as limbs, least significant first.
+    /// Returns a constant from limbs, least significant first.
     pub fn limbs(limbs: &[u64]) -> NumExpr {
         NumExpr::Const(BigInt::from_limbs(limbs))
     }

@@ -1,37 +1,39 @@
-//! Arrays of registers, counters and meters.
+//! Loads the arrays of registers, counters and meters.
 
 use super::LoadError;
 use super::json::JsonNode;
 use super::table::limbs;
 use std::ops::Range;
 
+/// The most cells of an array.
 const MAX_CELLS: usize = 1 << 24;
 
 /// An array of registers.
 #[derive(Clone, Debug)]
 pub(crate) struct RegisterArray {
     pub name: String,
+    /// Number of cells.
     pub size: usize,
-    /// Width of a cell.
+    /// Width of a cell in bits.
     pub bits: u32,
-    /// Word of the first cell.
+    /// Index of the first cell's first word in the memory of all registers.
     pub base: usize,
-    /// Words from one cell to the next.
+    /// Number of words from one cell to the next.
     pub stride: usize,
 }
 
 impl RegisterArray {
-    /// Loads all register arrays. Those of one size are interleaved cell by cell: a packet reads the same cell of
-    /// several (that of its port), and so finds them in one cache line.
+    /// Loads all register arrays. Arrays of the same size are interleaved cell by cell: a packet typically
+    /// accesses the same cell of several, such as that of its port, which then share a cache line.
     pub fn load_all(root: &JsonNode) -> Result<Vec<RegisterArray>, LoadError> {
         let declared = load(root, "register_arrays", |at| {
             const MAX_REGISTER_BITS: usize = 4096;
             match at.get("bitwidth")?.usize_at_most(MAX_REGISTER_BITS)? {
-                0 => at.get("bitwidth")?.err("a register needs a width"),
+                0 => at.get("bitwidth")?.err("a register must be at least 1 bit wide"),
                 bits => Ok((bits as u32, false)),
             }
         })?;
-        // Size and words of a row, which has a cell of each array.
+        // For each size of arrays, the size and the words of a row: one cell of each array.
         let mut groups = Vec::<(usize, usize)>::new();
         for (array, bits) in &declared {
             match groups.iter_mut().find(|(size, _)| *size == array.size) {
@@ -53,7 +55,7 @@ impl RegisterArray {
         Ok(declared.into_iter().map(place).collect())
     }
 
-    /// Returns the words of a cell.
+    /// Returns the range of a cell's words; `None` if the index is out of bounds.
     #[inline]
     pub fn cell(&self, index: u64) -> Option<Range<usize>> {
         let begin = self.base + usize::try_from(index).ok().filter(|index| *index < self.size)? * self.stride;
@@ -65,11 +67,11 @@ impl RegisterArray {
 #[derive(Clone, Debug)]
 pub(crate) struct ExternArray {
     pub name: String,
-    /// 0 where it is direct: it has a cell for each entry of its table.
+    /// Number of cells; 0 for a direct array, which has a cell for each entry of its table.
     pub size: usize,
-    /// It belongs to a table.
+    /// Whether the array is a direct resource of a table.
     pub is_direct: bool,
-    /// A meter that counts packets, not bytes.
+    /// Whether a meter counts packets instead of bytes.
     pub counts_packets: bool,
 }
 
@@ -100,7 +102,8 @@ impl ExternArray {
     }
 }
 
-/// Loads the arrays of one kind, with the width of a register. `read` returns that, and whether packets are counted.
+/// Loads the arrays at `key`. `read` returns the width of a register (0 for other kinds) and whether a meter
+/// counts packets.
 fn load(
     root: &JsonNode,
     key: &str,
@@ -109,8 +112,11 @@ fn load(
     let mut arrays = Vec::<(ExternArray, u32)>::new();
     for at in root.list(key)? {
         let name = at.name()?;
-        if arrays.iter().any(|(known, _)| known.name == name) || arrays.len() >= usize::from(u16::MAX) {
+        if arrays.iter().any(|(known, _)| known.name == name) {
             return at.err("another array has this name");
+        }
+        if arrays.len() >= usize::from(u16::MAX) {
+            return at.err("more than 65535 arrays");
         }
         let (bits, packets) = read(&at)?;
         let direct = at.flag("is_direct", false)?;

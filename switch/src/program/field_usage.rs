@@ -1,4 +1,4 @@
-//! Finds out which fields a program uses at all: only those are moved between the frame and the header vector.
+//! Determines which fields a program uses: only those are moved between the frame and the header vector.
 
 use super::HeaderId;
 use super::access::Access;

@@ -1,9 +1,9 @@
-//! Parser, checksums and deparser in the form that machine code is made of.
+//! Parser, checksums and deparser as lists of frame accesses, from which machine code is generated.
 //!
-//! The interpreter moves every field that the program names, window by window. Here the moves of a header are one flat
-//! list with absolute slots, and Internet checksums over whole headers are computed over the bytes of the frame, so
-//! that fields which only a checksum reads are not moved at all. A header that does not fit this form (a variable field,
-//! more than [`WINDOW_LEN`] bytes) is left to the interpreter.
+//! The interpreter moves every field that the program names, window by window. Here the moves of a header are
+//! one flat list with absolute slots, and Internet checksums over whole headers are computed over the bytes
+//! of the frame, so that fields which only a checksum reads are not moved at all. A header that does not fit
+//! this form (a varbit field, more than [`WINDOW_LEN`] bytes) is left to the interpreter.
 
 use super::access::Access;
 use super::header_moves::{HeaderMoves, MoveWindows, WINDOW_LEN};
@@ -14,7 +14,7 @@ use super::{Algorithm, Calculation, Checksum, HashInput, HeaderId, field_usage};
 use std::collections::BTreeSet;
 use std::ops::Range;
 
-/// Reads a field: the big-endian word at byte `offset` of the header, shifted left and then right.
+/// The load of a field: the big-endian word at byte `offset` of the header, shifted left and then right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldLoad {
     pub slot: Slot,
@@ -23,7 +23,7 @@ pub(crate) struct FieldLoad {
     pub right: u8,
 }
 
-/// Writes a field as a part of a [`StoreGroup`]: the slot shifted left and then right.
+/// The store of a field as a part of a [`StoreGroup`]: the slot, shifted left and then right.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FieldStore {
     pub slot: Slot,
@@ -31,66 +31,69 @@ pub(crate) struct FieldStore {
     pub right: u8,
 }
 
-/// Fields that are written as one big-endian word at byte `offset` of the header.
+/// Fields that are stored as one big-endian word at byte `offset` of the header.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct StoreGroup {
     pub offset: u8,
-    /// The bits that other fields have.
+    /// Mask of the bits that belong to other fields and are preserved.
     pub keep: u64,
     pub fields: Vec<FieldStore>,
 }
 
-/// The moves that take a header from the frame.
+/// The loads that extract a header.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderExtract {
     pub bytes: u16,
+    /// Whether fields that the program does not use stay in the frame, so that its frame offset must be
+    /// recorded.
     pub lazy: bool,
     pub gets: Vec<FieldLoad>,
 }
 
-/// An Internet checksum of one header, all of whose other fields it covers.
+/// An Internet checksum of one header that covers all its other fields, computed over the frame.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FrameChecksum {
-    /// The header's block.
+    /// First slot of the header's block.
     pub base: Slot,
-    /// Bytes of the header, a multiple of 4.
+    /// Length of the header in bytes, a multiple of 4.
     pub bytes: u16,
-    /// Byte of the checksum, an even number.
+    /// Byte offset of the checksum in the header, an even number.
     pub offset: u16,
 }
 
-/// The moves that write a header.
+/// The stores that emit a header.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderEmit {
     pub base: Slot,
     pub bytes: u16,
-    /// Fields that may have changed in a header that came from the frame.
+    /// The stores for a header that keeps its place in the frame: the fields that may have changed.
     pub updated: Vec<StoreGroup>,
-    /// All of a header that the program made.
+    /// The fields of a header that the program created.
     pub whole: Vec<FieldLoad>,
-    /// The checksum that the header ends with.
+    /// A checksum over the header, computed and stored after its fields.
     pub checksum: Option<FrameChecksum>,
 }
 
 /// The compiled engine's parser, checksums and deparser.
 #[derive(Debug)]
 pub(crate) struct FrameAccess {
-    /// By header instance; None if the interpreter has to take it.
+    /// For each header instance; `None` if the interpreter has to extract it.
     pub headers: Vec<Option<HeaderExtract>>,
-    /// By checksum: those that are verified over the frame.
+    /// For each checksum, its form if it is verified over the frame.
     pub verified: Vec<Option<FrameChecksum>>,
-    /// There are checksums to be updated that are not computed over the frame.
+    /// Whether a checksum is to be updated that is not computed over the frame.
     pub has_slot_checksum_updates: bool,
-    /// In the order of the deparser; None if the interpreter deparses.
+    /// In the order of the deparser; `None` if the interpreter has to deparse.
     pub deparser: Option<Vec<HeaderEmit>>,
-    /// The slots that code may write, other than through headers as a whole.
+    /// The slots that code may write, except by accesses to whole headers.
     pub written: BTreeSet<Slot>,
-    /// By header instance: the fields that only the interpreter takes from the frame.
+    /// For each header instance, the fields that the interpreter expects in slots but machine code leaves in
+    /// the frame.
     pub unloaded: Vec<Vec<FieldLoad>>,
 }
 
 impl FrameAccess {
-    /// `shapes`: how the interpreter moves headers.
+    /// Builds the lists; `shapes` has the interpreter's moves of each header instance.
     pub fn new(program: &Linked, shapes: &[HeaderMoves]) -> FrameAccess {
         let checksums = || program.checksums.iter().enumerate();
         let wire: Vec<_> = checksums().map(|(_, checksum)| wire_checksum(program, checksum)).collect();
@@ -110,7 +113,8 @@ impl FrameAccess {
         let emission = |(header, base): &(HeaderId, Slot)| {
             let shape = &fast[usize::from(header.0)];
             let updates = checksums().filter(|(_, checksum)| checksum.update);
-            let mut own = updates.filter_map(|(number, _)| taken(number).filter(|it| it.base == *base));
+            let mut own =
+                updates.filter_map(|(number, _)| taken(number).filter(|checksum| checksum.base == *base));
             Some(HeaderEmit {
                 base: *base,
                 bytes: shape.bytes,
@@ -128,7 +132,7 @@ impl FrameAccess {
             all
         };
         FrameAccess {
-            headers: fast.iter().enumerate().map(|(index, it)| extraction(it, base(index))).collect(),
+            headers: fast.iter().enumerate().map(|(index, moves)| extraction(moves, base(index))).collect(),
             verified: checksums()
                 .map(|(number, checksum)| taken(number).filter(|_| checksum.verify))
                 .collect(),
@@ -141,13 +145,14 @@ impl FrameAccess {
     }
 }
 
-/// Returns the moves that take a header of this shape; `None` if the interpreter has to take it.
+/// Returns the loads that extract a header with these moves; `None` if the interpreter has to extract it.
 pub(crate) fn extraction(shape: &HeaderMoves, base: Slot) -> Option<HeaderExtract> {
     let gets = field_loads(&shape.extract, base).filter(|_| shape.varbit.is_none())?;
     Some(HeaderExtract { bytes: shape.bytes, lazy: shape.keeps_frame_bytes, gets })
 }
 
-/// Returns the moves of a header as one list; None if they do not begin within a window or a field comes in pieces.
+/// Returns moves as one flat list; `None` if one begins beyond the first window or a field is moved in two
+/// pieces.
 fn field_loads(moves: &MoveWindows, base: Slot) -> Option<Vec<FieldLoad>> {
     let mut gets = Vec::new();
     for window in moves {
@@ -168,14 +173,14 @@ fn field_loads(moves: &MoveWindows, base: Slot) -> Option<Vec<FieldLoad>> {
     Some(gets)
 }
 
-/// Returns the same moves to be written, those that share a word together.
+/// Returns the stores for the same moves, with the fields that share a 64-bit word grouped.
 fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
     let mut gets = field_loads(moves, base)?;
     gets.sort_by_key(|get| u32::from(get.offset) * 8 + u32::from(get.left));
     let mut groups = Vec::<StoreGroup>::new();
     for get in gets {
         let bits = 64 - get.right;
-        // Where the field begins and ends in the group's word.
+        // The first bit of the field in the group's word, if the field fits.
         let within = |group: &StoreGroup| {
             let begin = (u32::from(get.offset) - u32::from(group.offset)) * 8 + u32::from(get.left);
             (begin + u32::from(bits) <= 64).then_some(begin as u8)
@@ -194,17 +199,18 @@ fn store_groups(moves: &MoveWindows, base: Slot) -> Option<Vec<StoreGroup>> {
     Some(groups)
 }
 
-/// Returns whether the parser's own code may write one of these slots.
+/// Returns whether code or a lookahead of the parser may write one of these slots.
 fn parser_writes(program: &Linked, slots: Range<Slot>) -> bool {
     let Access { written, whole, .. } = Access::parser(program, &[]);
     written.iter().chain(&whole).any(|slot| slots.contains(slot))
 }
 
-/// Returns the checksum over the frame, if it covers one header without gaps and nothing else looks at its field.
+/// Returns the form of a checksum over the frame, if it covers one header without gaps and nothing else reads
+/// its field.
 pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<FrameChecksum> {
     let Calculation { algorithm, inputs, .. } = &program.calculations[usize::from(checksum.calculation)];
     let valid = checksum.valid.filter(|_| *algorithm == Algorithm::Csum16 && checksum.target.bits == 16)?;
-    let plain = checksum.condition.is_none_or(|it| it.code.is_none() && it.slot == valid);
+    let plain = checksum.condition.is_none_or(|computed| computed.code.is_none() && computed.slot == valid);
     let base = valid - VALID_SLOT;
     let header = program.layout.headers.iter().find(|header| header.first_slot == base)?;
     let ty = &program.layout.types[header.ty];
@@ -224,6 +230,8 @@ pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<Fra
         bits: field.bits,
         valid: Some(valid),
     });
+    // The sum is stored when the header is emitted. A field list, another checksum or deparser code would
+    // still read the old value from the slot.
     let touched = checksum.update
         && {
             let kept = |(slot, _): &(Slot, u32)| *slot == checksum.target.slot;
@@ -238,7 +246,7 @@ pub(super) fn wire_checksum(program: &Linked, checksum: &Checksum) -> Option<Fra
             lists || program.deparser.code.is_some() || program.checksums.iter().any(reads)
         };
     let emitted = program.deparser.order.iter().filter(|(_, block)| *block == base).count();
-    // The parser's own code must not change what is verified against the frame.
+    // Code of the parser must not change a field that is verified against the frame.
     let clean = !checksum.verify || !parser_writes(program, base..base + ty.slots);
     (expected.eq(inputs.iter().cloned()) && !touched && clean && (emitted == 1 || !checksum.update))
         .then_some(FrameChecksum { base, bytes: ty.bytes as u16, offset: (field.offset / 8) as u16 })

@@ -1,11 +1,11 @@
-//! Calculations: what a hash or checksum is computed over, and how.
+//! Loads calculations: the inputs and algorithms of hashes and checksums.
 
 use super::LoadError;
 use super::json::JsonNode;
 use super::layout::{Layout, VALID_SLOT};
 use super::op::Slot;
 
-/// Hash algorithms by the names p4c gives them.
+/// The hash algorithms of the JSON.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum Algorithm {
     Crc16,
@@ -13,11 +13,11 @@ pub(crate) enum Algorithm {
     Crc32,
     Crc32Custom,
     CrcCcitt,
-    /// The Internet checksum.
+    /// The Internet checksum (RFC 1071).
     Csum16,
     Xor16,
     Identity,
-    /// The sequence number of the call.
+    /// The number of calls so far.
     RoundRobin,
 }
 
@@ -38,41 +38,43 @@ impl Algorithm {
     }
 }
 
-/// One thing a calculation is computed over.
+/// A part of the input of a calculation.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) enum HashInput {
-    /// A field; skipped unless its header is valid (no slot: it always is).
+    /// A field; left out unless the slot `valid` is 1. `None`: always included.
     Field { slot: Slot, bits: u32, valid: Option<Slot> },
-    /// A field of variable width: its length in bits, then its bytes.
+    /// A varbit field: `slot` has its length in bits, the following slots its bytes.
     Varbit { slot: Slot, valid: Option<Slot> },
     /// A constant, least significant limb first.
     Const { limbs: Vec<u64>, bits: u32 },
-    /// The frame behind the parsed headers.
+    /// The frame after the parsed headers.
     Payload,
 }
 
-/// A calculation.
+/// A calculation: the algorithm and input of a hash or checksum.
 #[derive(Clone, Debug)]
 pub(crate) struct Calculation {
     pub name: String,
     pub algorithm: Algorithm,
     pub inputs: Vec<HashInput>,
-    /// The Internet checksum of narrow fields needs no buffer: the fields of one header after the other.
+    /// The terms of an Internet checksum that can be summed without a buffer, grouped by header; `None` for
+    /// other calculations.
     pub checksum_terms: Option<Vec<ChecksumTerms>>,
-    /// Narrow fields of whole bytes that are always there: slot and bytes.
+    /// The input as pairs of slot and number of bytes, if it consists of always valid fields of 1 to 8 whole
+    /// bytes.
     pub byte_fields: Option<Vec<(Slot, u8)>>,
 }
 
-/// The fields of one header in an Internet checksum.
+/// The terms that one header contributes to an Internet checksum.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(crate) struct ChecksumTerms {
-    /// No slot: always valid.
+    /// The header's validity slot; `None` if it is always valid.
     pub valid: Option<Slot>,
-    /// Slots, and how far up they go to where they stand in 16-bit words.
+    /// Slot of each field, and the shift that aligns it to the 16-bit words of the input.
     pub fields: Vec<(Slot, u8)>,
 }
 
-/// The most bytes of input that [`Calculation::byte_fields`] describes.
+/// The most bytes of input of [`Calculation::byte_fields`].
 pub(crate) const MAX_HASH_BYTES: usize = 64;
 
 impl Calculation {
@@ -82,13 +84,13 @@ impl Calculation {
         for input in at.get("input")?.items()? {
             load_input(&input, layout, &mut inputs)?;
         }
-        // The payload comes last wherever it is named.
+        // BMv2 appends the payload to the other inputs, wherever the list names it.
         inputs.sort_by_key(|input| *input == HashInput::Payload);
         inputs.dedup_by(|a, b| *a == HashInput::Payload && *b == HashInput::Payload);
         Ok(Calculation::new(at.name()?, algorithm, inputs))
     }
 
-    /// The input of an action selector is a calculation without a name.
+    /// Loads the hash of an action selector: a calculation without a name.
     pub fn load_selector(at: &JsonNode, layout: &Layout) -> Result<Calculation, LoadError> {
         let mut inputs = Vec::new();
         for input in at.get("input")?.items()? {
@@ -150,7 +152,7 @@ fn load_input(at: &JsonNode, layout: &Layout, inputs: &mut Vec<HashInput>) -> Re
             inputs.push(HashInput::Const { limbs: big.twos_complement(bits.div_ceil(64) as usize), bits });
         }
         "payload" => inputs.push(HashInput::Payload),
-        other => return kind.err(format_args!("a {other:?} cannot be hashed")),
+        other => return kind.err(format_args!("an input of type {other:?} cannot be hashed")),
     }
     Ok(())
 }
@@ -167,10 +169,11 @@ fn field_input(layout: &Layout, id: super::HeaderId, field: usize) -> HashInput 
     }
 }
 
-/// Returns the fields as summands, if all of them are narrow and where they stand does not depend on the packet.
+/// Returns the terms of an Internet checksum, if all fields are narrow and their alignment does not depend on
+/// which headers are valid.
 fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
     const WORD: u32 = 16;
-    /// This number of bits leaves room to add up more fields than a calculation can have.
+    /// Terms below 2^48 can be added 2^16 times in 64 bits, which is more than a calculation has fields.
     const MAX_SUMMAND_BITS: u32 = 48;
     let (mut at, mut sum) = (0u32, Vec::<ChecksumTerms>::new());
     for input in inputs {
@@ -181,7 +184,7 @@ fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
         }
         match sum.last_mut().filter(|last| last.valid == *valid) {
             Some(last) => last.fields.push((*slot, up as u8)),
-            // What a header contributes must not move when another one is not there.
+            // A header that begins within a word would move when an earlier header is invalid.
             None if at % WORD != 0 => return None,
             None => sum.push(ChecksumTerms { valid: *valid, fields: vec![(*slot, up as u8)] }),
         }
@@ -190,7 +193,8 @@ fn checksum_terms(inputs: &[HashInput]) -> Option<Vec<ChecksumTerms>> {
     Some(sum)
 }
 
-/// Returns the fields as bytes, if they are narrow, whole bytes, always there and not too many.
+/// Returns the input as bytes of slots, if every field is always valid and has 1 to 8 whole bytes, and all
+/// have at most [`MAX_HASH_BYTES`].
 fn byte_fields(inputs: &[HashInput]) -> Option<Vec<(Slot, u8)>> {
     let (mut fields, mut total) = (Vec::new(), 0);
     for input in inputs {

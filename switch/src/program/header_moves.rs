@@ -1,40 +1,42 @@
-//! Moves of headers between the frame and the slots.
+//! Plans the moves of header fields between the frame and the slots.
 //!
-//! Most fields of a header are neither read nor written by the program, and stay in the frame: the parser takes only
-//! the fields that are read, and the deparser copies the header's old bytes and overwrites the fields that may have
-//! changed.
+//! Most fields of a header are neither read nor written by the program, and stay in the frame: the parser
+//! loads only the fields that are used, and the deparser copies the header's old bytes and overwrites the
+//! fields that may have changed.
 
 use super::codegen::low_mask;
 use super::header_types::{Field, HeaderType};
 
-/// Bytes of a header, and slots of its block, that one window of moves reaches.
+/// Bytes of a header, and slots of its block, that one window covers.
 pub(crate) const WINDOW_LEN: usize = 64;
 
-/// Moves bits between frame and slot: those under `mask`, `shift` above the end of the big-endian 64-bit word at
-/// byte `offset` of the window.
+/// One move of bits between frame and slot: the bits `mask` of the slot are the bits `mask << shift` of the
+/// big-endian 64-bit word at byte `offset` of the window.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct BitMove {
     pub mask: u64,
     pub offset: u8,
+    /// Slot relative to the window.
     pub slot: u8,
     pub shift: u8,
 }
 
-/// Moves that begin in the same 64 bytes of a header and end in the same 64 slots, so that neither needs to be
-/// checked one by one.
+/// Moves within the same 64 bytes of a header and the same 64 slots, so that one bounds check of each covers
+/// them.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub(crate) struct MoveWindow {
-    /// First byte, relative to the header.
+    /// First byte, relative to the header's.
     pub offset: u16,
-    /// First slot, relative to the block.
+    /// First slot, relative to the header's block.
     pub slot: u16,
-    /// Whole slots.
+    /// Slots that one move fills.
     pub single: Vec<BitMove>,
-    /// Slots that reach over nine bytes come in two pieces: the upper one with how far up it belongs, then the lower.
+    /// Slots whose bits span nine bytes: the move of the upper piece with its shift in the slot, then that of
+    /// the lower piece with 0.
     pub split: Vec<(BitMove, u8)>,
 }
 
-/// The moves of a list of fields.
+/// The moves of a list of fields, by window.
 pub(crate) type MoveWindows = Vec<MoveWindow>;
 
 fn add(moves: &mut MoveWindows, field: &Field, origin: u32) {
@@ -60,7 +62,7 @@ fn add(moves: &mut MoveWindows, field: &Field, origin: u32) {
     }
 }
 
-/// Returns a move, and the window it belongs to.
+/// Returns the move of `bits` bits from bit `begin` of the header, and the window to which it belongs.
 fn piece(moves: &mut MoveWindows, begin: u32, bits: u32, slot: u16) -> (&mut MoveWindow, BitMove) {
     let (byte, size) = ((begin / 8) as u16, WINDOW_LEN as u16);
     let fits = |window: &MoveWindow| {
@@ -70,7 +72,8 @@ fn piece(moves: &mut MoveWindows, begin: u32, bits: u32, slot: u16) -> (&mut Mov
     let index = match moves.iter().position(fits) {
         Some(index) => index,
         None => {
-            // The limbs of a wide field are taken from its end: leave room to go back.
+            // Windows begin at multiples of their size, because the limbs of a wide field are added from its
+            // end to its start.
             let back = |value: u16| value - value % size;
             moves.push(MoveWindow { offset: back(byte), slot: back(slot), ..MoveWindow::default() });
             moves.len() - 1
@@ -85,37 +88,39 @@ fn piece(moves: &mut MoveWindows, begin: u32, bits: u32, slot: u16) -> (&mut Mov
 /// The moves of one header between the frame and the slots.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderMoves {
-    /// Bytes without the variable field.
+    /// Length in bytes without the varbit field.
     pub bytes: u16,
-    /// Most bytes with it; 0 for no limit.
+    /// Maximum length in bytes including the varbit field. Read only for headers that have one.
     pub max_bytes: u16,
-    /// Fields that the parser takes, and that the deparser writes if the program made the header.
+    /// Fields that the parser extracts, and that the deparser writes if the program created the header.
     pub extract: MoveWindows,
-    /// Fields that the deparser overwrites if the header came from this frame, and `keeps_frame_bytes`.
+    /// Fields that the deparser overwrites if the header came from this frame and `keeps_frame_bytes` is set.
     pub update: MoveWindows,
-    /// The variable field, if there is one.
+    /// The varbit field.
     pub varbit: Option<Varbit>,
-    /// True if the deparser may copy the header's old bytes.
+    /// Whether the deparser may copy the header's old bytes.
     pub keeps_frame_bytes: bool,
 }
 
-/// The variable field of a header: from byte `offset` on; slot of its length in bits, its bytes in the slots behind.
+/// The varbit field of a header: it begins at byte `offset`. `slot` has its length in bits, the `limbs - 1`
+/// slots after it its bytes.
 #[derive(Clone, Debug)]
 pub(crate) struct Varbit {
     pub offset: u16,
     pub slot: u16,
     pub limbs: u16,
-    /// The fields behind it, as if they began the header.
+    /// The fields after the varbit field, with offsets from the first of them.
     pub tail: MoveWindows,
-    /// Bytes of these fields.
+    /// Length of the fields of `tail` in bytes.
     pub tail_bytes: u16,
 }
 
+/// A test of a slot, relative to its block.
 type SlotPredicate<'a> = &'a dyn Fn(u16) -> bool;
 
 impl HeaderMoves {
-    /// `used`: tests of a slot relative to the block, whether the program reads and whether it writes it. None: all
-    /// of them.
+    /// Plans the moves of headers of a type. `used` tests whether the program reads, and whether it writes, a
+    /// slot; `None` moves all fields, and so does a header with a varbit field.
     pub fn new(ty: &HeaderType, used: Option<(SlotPredicate, SlotPredicate)>) -> HeaderMoves {
         let used = used.filter(|_| ty.varbit.is_none());
         let mut shape = HeaderMoves {
@@ -130,7 +135,8 @@ impl HeaderMoves {
         for field in &ty.fields[..split] {
             let any = |test: &dyn Fn(u16) -> bool| (field.slot..field.slot + field.limbs).any(test);
             let (read, written) = used.map_or((true, true), |(read, written)| (any(read), any(written)));
-            // A field that is written is read too: where it is not written, its old value must come back.
+            // A written field is extracted too: on paths that do not write it, the deparser must restore its
+            // old value.
             if read || written {
                 add(&mut shape.extract, field, 0);
             }

@@ -1,55 +1,59 @@
-//! Header types: the widths of their fields, and where each one is in the header and in its block of slots.
+//! Loads header types: the width of each field, and its position in the header and in the header's block of
+//! slots.
 
 use super::LoadError;
 use super::json::JsonNode;
 
-/// Slot of a block where its fields begin; before it are [`VALID_SLOT`](super::VALID) and [`FRAME_OFFSET_SLOT`](super::ORIGIN).
+/// The slot of a block at which the fields begin, after [`VALID_SLOT`](super::VALID_SLOT) and
+/// [`FRAME_OFFSET_SLOT`](super::FRAME_OFFSET_SLOT).
 pub(crate) const FIRST_FIELD_SLOT: u16 = 2;
-/// The header vector may have this many slots; operands are 16 bits and some are spent on numbering temporaries.
+/// The most slots of headers and metadata. Operands are 16 bits wide, and before linking the numbers above
+/// are those of temporaries and constants.
 pub(crate) const MAX_PHV_SLOTS: usize = 0x4000;
-/// Fields wider than this are refused: wide arithmetic has to end somewhere.
+/// The widest field. It bounds the width of intermediate results.
 const MAX_FIELD_BITS: usize = 4096;
-/// Headers longer than this are refused.
+/// The longest header.
 const MAX_HEADER_BYTES: usize = 2048;
 
-/// A field of a header type.
 #[derive(Clone, Debug)]
 pub(crate) struct Field {
     pub name: String,
-    /// Width in bits; for a variable field its largest.
+    /// Width in bits; the maximum width of a varbit field.
     pub bits: u32,
     pub signed: bool,
+    /// Whether assignments saturate instead of wrapping around.
     pub saturating: bool,
     pub varbit: bool,
-    /// Bits from the start of the header, variable field not counted.
+    /// Offset in bits from the start of the header, with a varbit field of length 0.
     pub offset: u32,
-    /// First slot, relative to the block. A variable field has its length in bits there and then its bytes.
+    /// First slot, relative to the block. A varbit field has its length in bits in this slot, and its bytes
+    /// in the following ones.
     pub slot: u16,
+    /// Number of slots.
     pub limbs: u16,
 }
 
-/// A header type.
 #[derive(Clone, Debug)]
 pub(crate) struct HeaderType {
     pub name: String,
     pub fields: Vec<Field>,
-    /// Bytes on the wire, without its variable part.
+    /// Length in bytes without the varbit field.
     pub bytes: u32,
-    /// Most bytes on the wire, or 0 for no limit.
+    /// Maximum length in bytes including the varbit field. Read only for types that have one.
     pub max_bytes: u32,
+    /// Index of the varbit field.
     pub varbit: Option<usize>,
-    /// Slots of a block.
+    /// Number of slots of a block.
     pub slots: u16,
 }
 
 impl HeaderType {
-    /// Loads all header types of a program.
     pub fn load_all(root: &JsonNode) -> Result<Vec<HeaderType>, LoadError> {
         let mut types = Vec::<HeaderType>::new();
         for at in root.get("header_types")?.items()? {
             let ty = HeaderType::load(&at)?;
             if types.iter().any(|known| known.name == ty.name) {
-                return at.err(format_args!("there are two header types named {:?}", ty.name));
+                return at.err(format_args!("duplicate header type {:?}", ty.name));
             }
             types.push(ty);
         }
@@ -70,10 +74,10 @@ impl HeaderType {
             let bits = if is_varbit {
                 let max = at.get("max_length")?.usize_at_most(MAX_HEADER_BYTES)?;
                 if offset % 8 != 0 {
-                    return field.err("a field of variable width must begin at a whole byte");
+                    return field.err("a varbit field must begin at a byte boundary");
                 }
                 if varbit.replace(fields.len()).is_some() {
-                    return field.err("a header can have one field of variable width only");
+                    return field.err("a header can have only one varbit field");
                 }
                 max as u32 * 8
             } else {
@@ -82,7 +86,7 @@ impl HeaderType {
             let limbs = if is_varbit { varbit_limbs(bits) } else { bits.div_ceil(64).max(1) as u16 };
             let name = name.str()?.to_string();
             if fields.iter().any(|field| field.name == name) {
-                return field.err(format_args!("the type has two fields named {name:?}"));
+                return field.err(format_args!("duplicate field {name:?}"));
             }
             let signed = flag(0)?;
             if signed && bits < 2 {
@@ -99,19 +103,25 @@ impl HeaderType {
                 {
                     slot
                 }
-                _ => return at.err("the header is too large"),
+                _ => {
+                    return at.err(format_args!(
+                        "the header exceeds {MAX_HEADER_BYTES} bytes or {MAX_PHV_SLOTS} slots"
+                    ));
+                }
             };
         }
         if offset % 8 != 0 {
-            return at.err(format_args!("{offset} bits are not whole bytes"));
+            return at.err(format_args!("the header's length of {offset} bits is not a multiple of 8"));
         }
         let max_bytes =
             at.get_opt("max_length").map_or(Ok(0), |at| at.usize_at_most(MAX_HEADER_BYTES))? as u32;
         if let Some(index) = varbit {
             if max_bytes * 8 < offset {
-                return at.err("max_length is shorter than the fixed part");
+                return at.err("max_length is less than the length of the fixed fields");
             }
-            // Its slots follow from its own width, so that variables of its type have as many.
+            // The slots were allocated for `max_length` before the length of the fixed fields was known. They
+            // are reduced to the actual maximum width, so that varbit variables of the same type have as
+            // many.
             let field = &mut fields[index];
             field.bits = max_bytes * 8 - offset;
             let unused = field.limbs - varbit_limbs(field.bits);
@@ -122,7 +132,7 @@ impl HeaderType {
         Ok(HeaderType { name, fields, bytes: offset / 8, max_bytes, varbit, slots: slot })
     }
 
-    /// Returns the field that a string names.
+    /// Returns the index of the field with the name at `at`.
     pub fn field(&self, at: &JsonNode) -> Result<usize, LoadError> {
         let name = at.str()?;
         let field = self.fields.iter().position(|field| field.name == name);
@@ -130,7 +140,7 @@ impl HeaderType {
     }
 }
 
-/// Slots of a variable field of at most this many bits: its length comes first.
+/// Returns the number of slots of a varbit field of at most `bits` bits: its length, then its bytes.
 fn varbit_limbs(bits: u32) -> u16 {
     1 + bits.div_ceil(64).max(1) as u16
 }

@@ -1,4 +1,4 @@
-//! A place in the JSON that knows its path, so that every error can say where it is.
+//! Reads the JSON, keeping the path of each value, so that every error names its location.
 
 use super::LoadError;
 use serde_json::Value;
@@ -56,7 +56,7 @@ impl<'a> JsonNode<'a> {
         JsonNode { value, path: String::new() }
     }
 
-    /// Returns an error at this place.
+    /// Returns an error at this node.
     pub fn error(&self, what: impl fmt::Display) -> LoadError {
         let path = if self.path.is_empty() { "the file".to_string() } else { self.path.clone() };
         LoadError { path, message: what.to_string() }
@@ -69,7 +69,7 @@ impl<'a> JsonNode<'a> {
         if self.path.is_empty() { key.to_string() } else { format!("{}.{key}", self.path) }
     }
 
-    /// Returns a member that must be there.
+    /// Returns a required member of an object.
     pub fn get(&self, key: &str) -> Result<JsonNode<'a>, LoadError> {
         match self.value.as_object() {
             Some(members) => match members.get(key) {
@@ -79,16 +79,16 @@ impl<'a> JsonNode<'a> {
             None => self.err("expected an object"),
         }
     }
-    /// Returns a member that may be missing or null.
+    /// Returns an optional member of an object; `None` if it is missing or null.
     pub fn get_opt(&self, key: &str) -> Option<JsonNode<'a>> {
         let value = self.value.get(key)?;
         (!value.is_null()).then(|| JsonNode { value, path: self.child(key) })
     }
-    /// Returns the members of a list that may be missing.
+    /// Returns the elements of an optional list; none if it is missing or null.
     pub fn list(&self, key: &str) -> Result<Vec<JsonNode<'a>>, LoadError> {
         self.get_opt(key).map_or(Ok(Vec::new()), |at| at.items())
     }
-    /// Returns the members of a list.
+    /// Returns the elements of a list.
     pub fn items(&self) -> Result<Vec<JsonNode<'a>>, LoadError> {
         let Some(items) = self.value.as_array() else { return self.err("expected a list") };
         Ok(items
@@ -97,7 +97,7 @@ impl<'a> JsonNode<'a> {
             .map(|(i, value)| JsonNode { value, path: format!("{}[{i}]", self.path) })
             .collect())
     }
-    /// Returns a list of exactly `N` members.
+    /// Returns the elements of a list of length `N`.
     pub fn tuple<const N: usize>(&self) -> Result<[JsonNode<'a>; N], LoadError> {
         let items = self.items()?;
         let found = items.len();
@@ -115,12 +115,12 @@ impl<'a> JsonNode<'a> {
     pub fn str(&self) -> Result<&'a str, LoadError> {
         self.value.as_str().ok_or_else(|| self.error("expected a string"))
     }
-    /// Returns the object that this string names.
+    /// Resolves a name by `find`. `what` names the kind of object in the error.
     pub fn find<T>(&self, what: &str, find: impl FnOnce(&str) -> Option<T>) -> Result<T, LoadError> {
         let name = self.str()?;
         find(name).ok_or_else(|| self.error(format_args!("there is no {what} {name:?}")))
     }
-    /// Returns a truth value; p4c sometimes writes 0 and 1.
+    /// Returns a boolean. The numbers 0 and 1 are accepted too: p4c writes them in some places.
     pub fn bool(&self) -> Result<bool, LoadError> {
         let number = self.value.as_u64().filter(|number| *number <= 1).map(|number| number == 1);
         self.value.as_bool().or(number).ok_or_else(|| self.error("expected true or false"))
@@ -135,19 +135,20 @@ impl<'a> JsonNode<'a> {
             _ => self.err(format_args!("expected a number from 0 to {max}, found {}", self.value)),
         }
     }
-    /// Returns a flag that may be missing.
+    /// Returns an optional boolean member, or `default` if it is missing.
     pub fn flag(&self, key: &str, default: bool) -> Result<bool, LoadError> {
         self.get_opt(key).map_or(Ok(default), |at| at.bool())
     }
     pub fn name(&self) -> Result<String, LoadError> {
         Ok(self.get("name")?.str()?.to_string())
     }
-    /// Returns a number written in hexadecimal, with an optional sign.
+    /// Returns a number from a hexadecimal string with optional sign and `0x`.
     pub fn hex_int(&self) -> Result<BigInt, LoadError> {
         let text = self.str()?;
         BigInt::parse(text).ok_or_else(|| self.error(format_args!("{text:?} is not a hexadecimal number")))
     }
-    /// Returns a list of bytes written in hexadecimal.
+    /// Returns bytes from a hexadecimal string with optional `0x`; an odd number of digits is padded with a
+    /// leading 0.
     pub fn hex_bytes(&self) -> Result<Vec<u8>, LoadError> {
         let text = self.str()?;
         let digits = text.strip_prefix("0x").unwrap_or(text);
@@ -158,7 +159,7 @@ impl<'a> JsonNode<'a> {
     }
 }
 
-/// A constant of any width: sign and magnitude, least significant limb first, no leading zero limb.
+/// An integer of any width: sign and magnitude, least significant limb first, without leading zero limbs.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct BigInt {
     pub negative: bool,
@@ -205,7 +206,7 @@ impl BigInt {
             None => 0,
         }
     }
-    /// Returns the value, if it is not negative and fits.
+    /// Returns the value if it is not negative and fits in 64 bits.
     pub fn to_u64(&self) -> Option<u64> {
         match (self.negative, self.limbs.as_slice()) {
             (false, []) => Some(0),
@@ -213,7 +214,7 @@ impl BigInt {
             _ => None,
         }
     }
-    /// `count` limbs of its two's complement.
+    /// Returns the low `count` limbs of the two's complement.
     pub fn twos_complement(&self, count: usize) -> Vec<u64> {
         let mut limbs = self.limbs.clone();
         limbs.resize(count, 0);

@@ -1,24 +1,27 @@
-//! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element crosses a word's
-//! end only if it is wider than a word.
+//! The layout of a table's key: a row of 64-bit words into which the elements are packed. An element spans
+//! two words only if it is wider than one.
 
 use super::MatchKind;
 use super::codegen::low_mask;
 use super::op::Slot;
 use super::table::{Key, limbs, prefix_mask};
 
-/// The positions of a key's elements in the slots and in the row.
+/// The positions of a key's elements in the header vector and in the row.
 #[derive(Clone, Debug)]
 pub(crate) struct KeyLayout {
+    /// Length of the row in words.
     pub words: usize,
-    /// Bits of all elements.
+    /// Total width of the elements in bits.
     pub bits: u32,
-    /// The mask of the whole key for every length of its LPM element, from 0 on; empty if it has none.
+    /// The mask of the whole key for each prefix length of its LPM element, from 0 on; empty without such an
+    /// element.
     pub prefixes: Vec<Vec<u64>>,
     pub parts: Vec<KeySegment>,
-    /// Position of each element in the row: first word, shift, limbs.
+    /// The position of each element in the row: first word, shift, number of limbs.
     pub elements: Vec<(usize, u8, usize)>,
 }
 
+/// The bits of one slot in a word of the key: `(slot & mask) << shift`.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct KeySegment {
     pub slot: Slot,
@@ -64,7 +67,7 @@ impl KeyLayout {
         mask
     }
 
-    /// The key of a packet.
+    /// Builds the key of a packet from its slots in `key`.
     pub fn build_key(&self, slots: &[u64], key: &mut Vec<u64>) {
         key.clear();
         key.resize(self.words, 0);
@@ -73,7 +76,7 @@ impl KeyLayout {
         }
     }
 
-    /// Puts the limbs of an element where they belong in a key.
+    /// Inserts the limbs of an element into a key, whose bits at its position must be 0.
     pub fn insert_element(&self, element: usize, value: &[u64], key: &mut [u64]) {
         let (word, shift, limbs) = self.elements[element];
         for (limb, value) in value.iter().enumerate().take(limbs) {

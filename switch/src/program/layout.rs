@@ -1,4 +1,4 @@
-//! The header vector: the positions of fields, validity bits and stack counters.
+//! The layout of the header vector: the slots of fields, validity bits and stack counters.
 
 use super::header_types::{FIRST_FIELD_SLOT, Field, HeaderType, MAX_PHV_SLOTS};
 use super::json::JsonNode;
@@ -6,24 +6,27 @@ use super::op::Slot;
 use super::{HeaderId, LoadError};
 use std::collections::{HashMap, HashSet};
 
-/// Slot of a block that tells whether the header is valid.
+/// The slot of a header's block that is 1 if the header is valid, otherwise 0.
 pub(crate) const VALID_SLOT: u16 = 0;
-/// Slot of a block that tells where in the frame the header was extracted, plus 1; 0 if it was not.
+/// The slot of a header's block with the frame offset at which the header was extracted, plus 1; 0 if it was
+/// not extracted from this frame.
 pub(crate) const FRAME_OFFSET_SLOT: u16 = 1;
 
+/// The most elements of a header stack.
 const MAX_STACK_SIZE: usize = 1024;
 
-/// The location of a number: a field, an action parameter or a validity bit.
+/// The location and type of a number in the header vector: a field, an action parameter or a validity bit.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct SlotRef {
     pub slot: Slot,
     pub bits: u32,
     pub signed: bool,
+    /// Whether assignments saturate instead of wrapping around.
     pub saturating: bool,
 }
 
 impl SlotRef {
-    /// Returns a number without a sign that wraps around.
+    /// Returns an unsigned number that wraps around.
     pub fn unsigned(slot: Slot, bits: u32) -> SlotRef {
         SlotRef { slot, bits, signed: false, saturating: false }
     }
@@ -33,11 +36,11 @@ impl SlotRef {
 #[derive(Clone, Debug)]
 pub(crate) struct Header {
     pub name: String,
+    /// Index of the header type.
     pub ty: usize,
     pub metadata: bool,
-    /// First slot of its block.
     pub first_slot: Slot,
-    /// Its union and its place in it.
+    /// The union of which the header is a member, and its index there.
     pub union: Option<(usize, usize)>,
     pub in_stack: bool,
 }
@@ -47,14 +50,15 @@ pub(crate) struct Header {
 pub(crate) struct HeaderStack {
     pub name: String,
     pub is_union_stack: bool,
-    /// Base of its first element.
+    /// First slot of the first element.
     pub base: Slot,
-    /// Slots from one element to the next.
+    /// Number of slots from one element to the next.
     pub stride: u16,
     pub size: u16,
-    /// The slot that counts its elements.
+    /// The slot with the index of the next element to extract to.
     pub next_index_slot: Slot,
-    /// Blocks of one element, relative to it: one for a header, the members of a union.
+    /// The blocks of an element, as offset from its first slot and header type: one for a header stack, one
+    /// for each member of a union.
     pub member_blocks: Vec<(u16, usize)>,
 }
 
@@ -63,39 +67,39 @@ pub(crate) struct HeaderStack {
 pub(crate) struct HeaderUnion {
     name: String,
     pub headers: Vec<HeaderId>,
-    /// The names of its members.
+    /// The names of the members, in the order of `headers`.
     members: Vec<String>,
 }
 
-/// Hands out the slots that begin as 0 with each packet.
+/// Allocates the slots that are 0 at the beginning of each packet.
 #[derive(Debug, Default)]
 pub(crate) struct SlotAllocator {
-    /// Number of slots taken.
+    /// Number of allocated slots.
     pub len: usize,
 }
 
 impl SlotAllocator {
-    /// Takes the next slots.
+    /// Allocates the next `slots` slots and returns the first. Fails at `at` beyond [`MAX_PHV_SLOTS`].
     pub fn alloc(&mut self, at: &JsonNode, slots: u16) -> Result<Slot, LoadError> {
         let first = self.len;
         self.len += usize::from(slots);
         if self.len > MAX_PHV_SLOTS {
             return at.err(format_args!(
-                "the program's headers and metadata take more than {MAX_PHV_SLOTS} words"
+                "the program's headers and metadata exceed {MAX_PHV_SLOTS} slots of 64 bits"
             ));
         }
         Ok(first as Slot)
     }
 }
 
-/// The header vector's layout.
+/// The slots of all headers, and the names of the JSON.
 #[derive(Debug)]
 pub(crate) struct Layout {
     pub types: Vec<HeaderType>,
     pub headers: Vec<Header>,
     pub stacks: Vec<HeaderStack>,
     pub unions: Vec<HeaderUnion>,
-    /// A block that stands for headers that are not there; cleared with the rest.
+    /// The block that stands for stack elements out of bounds. It is cleared with the other slots.
     pub dummy_block: Slot,
     header_names: HashMap<String, HeaderId>,
 }
@@ -128,25 +132,28 @@ impl Layout {
         Ok(Layout { types, headers, stacks, unions, dummy_block: spare, header_names: instances.names })
     }
 
-    /// Returns the header a string names.
+    /// Returns the header with the name at `at`.
     pub fn header_id(&self, at: &JsonNode) -> Result<HeaderId, LoadError> {
         at.find("header", |name| self.header_names.get(name).copied())
     }
-    /// Returns the header stack a string names.
+    /// Returns the index of the header stack with the name at `at`.
     pub fn stack(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        let wanted = |name: &str| self.stacks.iter().position(|it| !it.is_union_stack && it.name == name);
+        let wanted =
+            |name: &str| self.stacks.iter().position(|stack| !stack.is_union_stack && stack.name == name);
         at.find("header stack", wanted)
     }
-    /// Returns the union a string names.
+    /// Returns the index of the header union with the name at `at`.
     pub fn union(&self, at: &JsonNode) -> Result<usize, LoadError> {
         at.find("header union", |name| self.unions.iter().position(|union| union.name == name))
     }
-    /// Returns the stack of unions a string names.
+    /// Returns the index of the stack of header unions with the name at `at`.
     pub fn union_stack(&self, at: &JsonNode) -> Result<usize, LoadError> {
-        let wanted = |name: &str| self.stacks.iter().position(|it| it.is_union_stack && it.name == name);
+        let wanted =
+            |name: &str| self.stacks.iter().position(|stack| stack.is_union_stack && stack.name == name);
         at.find("stack of header unions", wanted)
     }
-    /// Returns the member of a union that a string names; all elements of a stack have the same members.
+    /// Returns the index of the union member with the name at `at`; all elements of a stack have the same
+    /// members.
     pub fn union_stack_member(&self, stack: usize, at: &JsonNode) -> Result<usize, LoadError> {
         let base = self.stacks[stack].base;
         let union = self.unions.iter().find(|union| self.header(union.headers[0]).first_slot == base);
@@ -159,7 +166,7 @@ impl Layout {
     pub fn header(&self, id: HeaderId) -> &Header {
         &self.headers[usize::from(id.0)]
     }
-    /// Returns the header and the field that a slot belongs to.
+    /// Returns the header and the field to which a slot belongs.
     pub fn field_at(&self, slot: Slot) -> Option<(&Header, &Field)> {
         let rel = |header: &Header| {
             slot.checked_sub(header.first_slot).filter(|rel| *rel < self.types[header.ty].slots)
@@ -168,7 +175,7 @@ impl Layout {
         let field = self.types[header.ty].fields.iter().rfind(|field| field.slot <= rel)?;
         Some((header, field))
     }
-    /// Returns the header whose block begins at this slot.
+    /// Returns the header whose block begins at `base`.
     pub fn header_at(&self, base: Slot) -> HeaderId {
         let index = self.headers.iter().position(|header| header.first_slot == base);
         HeaderId(index.unwrap_or_default() as u16)
@@ -176,19 +183,19 @@ impl Layout {
     pub fn header_type(&self, id: HeaderId) -> &HeaderType {
         &self.types[self.header(id).ty]
     }
-    /// Returns the field that `[header, field]` names.
+    /// Returns the field with the names at `at`, `[header, field]`.
     pub fn field(&self, at: &JsonNode) -> Result<(HeaderId, usize), LoadError> {
         let [header, field] = at.tuple()?;
         let header = self.header_id(&header)?;
         Ok((header, self.header_type(header).field(&field)?))
     }
-    /// Returns a field of a header, by their names.
+    /// Returns a field by the names of the header and the field.
     pub fn find(&self, header: &str, field: &str) -> Option<(HeaderId, usize)> {
         let id = *self.header_names.get(header)?;
         let index = self.header_type(id).fields.iter().position(|candidate| candidate.name == field)?;
         Some((id, index))
     }
-    /// Returns the absolute slot of a field.
+    /// Returns the first slot of a field in the header vector.
     pub fn slot(&self, (header, field): (HeaderId, usize)) -> Slot {
         self.header(header).first_slot + self.header_type(header).fields[field].slot
     }
@@ -196,7 +203,8 @@ impl Layout {
         &self.header_type(header).fields[field]
     }
 
-    /// Returns a field given as `[header, field]`, to be used as a number; `$valid$` is a field too.
+    /// Returns the location of the numeric field with the names at `at`, `[header, field]`, or of the
+    /// validity bit if the field is `$valid$`.
     pub fn slot_ref(&self, at: &JsonNode) -> Result<SlotRef, LoadError> {
         let [header, field] = at.tuple()?;
         let id = self.header_id(&header)?;
@@ -206,13 +214,13 @@ impl Layout {
         let found = self.field(at)?;
         let Field { bits, signed, saturating, varbit, .. } = *self.field_type(found);
         if varbit {
-            return at.err("a field of variable width cannot be used as a number");
+            return at.err("a varbit field cannot be used as a number");
         }
         Ok(SlotRef { slot: self.slot(found), bits, signed, saturating })
     }
 }
 
-/// A header instance that has no place yet.
+/// A header instance without slots.
 struct Instance {
     name: String,
     ty: usize,
@@ -232,11 +240,11 @@ impl Instances {
         for at in root.get("headers")?.items()? {
             let (name, ty) = (at.name()?, type_index(types, &at.get("header_type")?)?);
             if list.len() >= MAX_PHV_SLOTS {
-                return at.err("there are too many headers");
+                return at.err(format_args!("more than {MAX_PHV_SLOTS} headers"));
             }
             let id = HeaderId(list.len() as u16);
             if names.insert(name.clone(), id).is_some() {
-                return at.err(format_args!("there are two headers named {name:?}"));
+                return at.err(format_args!("duplicate header {name:?}"));
             }
             if ids.insert(at.get("id")?.int()?, id).is_some() {
                 return at.err("another header has this id");
@@ -261,7 +269,7 @@ fn type_index(types: &[HeaderType], at: &JsonNode) -> Result<usize, LoadError> {
     at.find("header type", |name| types.iter().position(|ty| ty.name == name))
 }
 
-/// Headers that are members of unions: union and place in it.
+/// For each header that is a member of a union, the index of the union and the index of the member.
 type Members = HashMap<HeaderId, (usize, usize)>;
 
 fn load_unions(
@@ -292,7 +300,7 @@ fn load_unions(
             headers.push(header);
         }
         if headers.is_empty() || headers.len() != members.len() {
-            return at.err("the union has other members than its type");
+            return at.err("the union's members do not match its type");
         }
         if unions.iter().any(|known| known.name == name) {
             return at.err("another header union has this name");
@@ -302,7 +310,7 @@ fn load_unions(
     Ok((unions, places))
 }
 
-/// Gives headers their slots: those that belong together first.
+/// Allocates the slots of stacks and unions, whose headers must be adjacent, before those of other headers.
 struct HeaderPlacer<'s> {
     types: &'s [HeaderType],
     instances: &'s Instances,
@@ -311,7 +319,7 @@ struct HeaderPlacer<'s> {
 }
 
 impl HeaderPlacer<'_> {
-    /// Places the header stacks.
+    /// Allocates the slots of the header stacks.
     fn stacks(&mut self, root: &JsonNode, members: &Members) -> Result<Vec<HeaderStack>, LoadError> {
         let mut stacks = Vec::<HeaderStack>::new();
         for at in root.list("header_stacks")? {
@@ -325,7 +333,7 @@ impl HeaderPlacer<'_> {
                     || members.contains_key(&header)
                     || self.bases.insert(header, slot).is_some()
                 {
-                    return id.err("the header is of another type, or already part of something");
+                    return id.err("the header has another type, or already belongs to a stack or union");
                 }
             }
             let (size, count) = self.count(&at, ids.len())?;
@@ -345,7 +353,7 @@ impl HeaderPlacer<'_> {
         Ok(stacks)
     }
 
-    /// Places the stacks of header unions; returns which unions they consist of.
+    /// Allocates the slots of the stacks of header unions. Returns the indices of the unions in stacks.
     fn union_stacks(
         &mut self,
         root: &JsonNode,
@@ -365,7 +373,7 @@ impl HeaderPlacer<'_> {
                     return id.err(format_args!("there is no union with id {wanted}"));
                 };
                 if !stacked.insert(union) || i > 0 && unions[union].headers.len() != blocks.len() {
-                    return id.err("the union is of another type, or already part of a stack");
+                    return id.err("the union has another type, or already belongs to a stack");
                 }
                 let start = self.slots.len as Slot;
                 blocks = self.union(&at, &unions[union])?;
@@ -388,7 +396,8 @@ impl HeaderPlacer<'_> {
         Ok(stacked)
     }
 
-    /// Places the members of a union one behind the other; returns where they are, and their types.
+    /// Allocates the slots of a union's members, one after the other. Returns the offset and header type of
+    /// each.
     fn union(&mut self, at: &JsonNode, union: &HeaderUnion) -> Result<Vec<(u16, usize)>, LoadError> {
         let (start, mut blocks) = (self.slots.len as Slot, Vec::new());
         for id in &union.headers {
@@ -400,10 +409,10 @@ impl HeaderPlacer<'_> {
         Ok(blocks)
     }
 
-    /// Returns the size of a stack, and the slot that counts its elements.
+    /// Checks the size of a stack. Returns it, and the slot with the index of the next element.
     fn count(&mut self, at: &JsonNode, size: usize) -> Result<(u16, Slot), LoadError> {
         if size == 0 || size > MAX_STACK_SIZE {
-            return at.err(format_args!("a stack has 1 to {MAX_STACK_SIZE} headers"));
+            return at.err(format_args!("a stack must have 1 to {MAX_STACK_SIZE} elements"));
         }
         Ok((size as u16, self.slots.alloc(at, 1)?))
     }

@@ -1,4 +1,4 @@
-//! The fourth phase of loading: temporaries and constants get their slots behind the variables.
+//! The fourth phase of loading: assigns slots to temporaries and constants, after those of the variables.
 
 use super::action::ControlSlots;
 use super::codegen::{FIRST_CONST, FIRST_TEMP, UnlinkedCode};
@@ -18,14 +18,16 @@ use super::{
 };
 use std::collections::BTreeSet;
 
-/// A program in which everything has its place.
+/// A complete program for the interpreter.
 #[derive(Debug)]
 pub struct Linked {
     pub(crate) layout: Layout,
-    /// Slots that begin a packet's life as 0; temporaries and constants follow.
+    /// Number of slots that are 0 at the beginning of each packet; temporaries and constants follow them.
     pub(crate) vars: usize,
+    /// Number of temporaries.
     pub(crate) temps: usize,
-    /// Slots of a header vector: one of [`PHV_CAPACITIES`]. There is room for a window behind the last block.
+    /// Slots of a header vector: one of [`PHV_CAPACITIES`]. The last block is followed by at least
+    /// [`WINDOW_LEN`] slots, so that a window of moves never reaches beyond the vector.
     pub(crate) capacity: usize,
     pub(crate) consts: Vec<u64>,
     pub(crate) code: Vec<Op>,
@@ -35,34 +37,39 @@ pub struct Linked {
     pub(crate) trace_points: Vec<(Pc, TracePoint)>,
     pub(crate) standard: StandardMetadata,
     pub(crate) control_slots: ControlSlots,
-    /// Metadata blocks: base and slots. They are what a resubmit clears.
+    /// First slot and number of slots of each metadata block, which a resubmit clears.
     pub(crate) metadata: Vec<(Slot, u16)>,
+    /// The first slot of action parameters.
     pub(crate) params: Slot,
     pub(crate) parser: Parser,
-    /// By header type, every field used: for elements of stacks.
+    /// For each header type, the moves of all fields: for elements of stacks.
     pub(crate) type_shapes: Vec<HeaderMoves>,
     pub(crate) deparser: Deparser,
     pub(crate) checksums: Vec<Checksum>,
     pub(crate) calculations: Vec<Calculation>,
     pub(crate) registers: Vec<RegisterArray>,
-    /// Words that all registers take.
+    /// Number of words of all registers.
     pub(crate) register_words: usize,
     pub(crate) counters: Vec<ExternArray>,
     pub(crate) meters: Vec<ExternArray>,
     pub(crate) actions: Vec<ActionInfo>,
+    /// The address of each action's code.
     pub(crate) action_code: Vec<Pc>,
     pub(crate) tables: Vec<Table>,
     pub(crate) profiles: Vec<ActionProfile>,
     pub(crate) field_lists: Vec<FieldList>,
     pub(crate) learn_lists: Vec<FieldList>,
+    /// Address of the ingress pipeline.
     pub(crate) ingress: Pc,
+    /// Address of the egress pipeline.
     pub(crate) egress: Pc,
-    /// The headers whose every field some code may read and write.
+    /// Headers of which every field may be read and written, because an operation accesses them as a whole or
+    /// by an index.
     pub(crate) address_taken: BTreeSet<HeaderId>,
 }
 
 impl Linked {
-    /// Joins what is declared with its code.
+    /// Links a declared program with its code.
     pub(super) fn new(root: &JsonNode, declared: Declared, lowered: Lowered) -> Result<Linked, LoadError> {
         let UnlinkedCode { code, wide, header_ops, logs, consts, temps, address_taken: whole } =
             lowered.object;
@@ -72,8 +79,8 @@ impl Linked {
             FIRST_TEMP.. => vars + (slot - FIRST_TEMP),
             _ => slot,
         };
-        let condition = |it: ComputedSlot| ComputedSlot { slot: place(it.slot), ..it };
-        let number = |it: WideSlot| WideSlot { slot: place(it.slot), ..it };
+        let condition = |computed: ComputedSlot| ComputedSlot { slot: place(computed.slot), ..computed };
+        let number = |wide: WideSlot| WideSlot { slot: place(wide.slot), ..wide };
         let op = |mut op: Op| {
             for (role, operand) in op.operands() {
                 if matches!(role, OperandRole::Read | OperandRole::Write | OperandRole::ReadWrite) {
@@ -85,7 +92,8 @@ impl Linked {
         let wide_op = |op: WideOp| WideOp { d: number(op.d), a: number(op.a), b: number(op.b), ..op };
         let log =
             |log: LogMessage| LogMessage { values: log.values.into_iter().map(number).collect(), ..log };
-        let checksum = |it: Checksum| Checksum { condition: it.condition.map(condition), ..it };
+        let checksum =
+            |checksum: Checksum| Checksum { condition: checksum.condition.map(condition), ..checksum };
         let state = |state: parser::ParserState| {
             let ops = state.ops.into_iter().map(|op| op.map_conditions(condition)).collect();
             parser::ParserState { ops, ..state }
@@ -97,7 +105,9 @@ impl Linked {
         let metadata = layout.headers.iter().filter(|header| header.metadata);
         let Pipelines { tables, profiles, marks, ingress, egress } = lowered.pipelines;
         Ok(Linked {
-            capacity: capacity.ok_or_else(|| root.error("the program takes too many words"))?,
+            capacity: capacity.ok_or_else(|| {
+                root.error("headers, metadata, temporaries and constants exceed 65536 slots")
+            })?,
             metadata: metadata.map(|header| (header.first_slot, layout.types[header.ty].slots)).collect(),
             type_shapes: layout.types.iter().map(|ty| HeaderMoves::new(ty, None)).collect(),
             layout,

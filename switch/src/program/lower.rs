@@ -1,5 +1,5 @@
-//! The third phase of loading: parser, checksums, deparser, actions and pipelines become code. Its temporaries and
-//! constants have numbers, but no slots yet.
+//! The third phase of loading: lowers parser, checksums, deparser, actions and pipelines to code. Temporaries
+//! and constants are numbered, but have no slots yet.
 
 use super::action::ActionCompiler;
 use super::codegen::{CodeBuilder, UnlinkedCode};
@@ -13,7 +13,7 @@ use super::parser::Parser;
 use super::table::{ActionProfile, Table, TableLoader, limbs};
 use super::{ActionId, Calculation, Checksum, HeaderId, LoadError, TracePoint};
 
-/// A program as code.
+/// A program lowered to code that is not linked.
 pub(crate) struct Lowered {
     pub object: UnlinkedCode,
     pub parser: Parser,
@@ -21,15 +21,16 @@ pub(crate) struct Lowered {
     /// Calculations of checksums beside those that are declared.
     pub calculations: Vec<Calculation>,
     pub deparser: Deparser,
-    /// By action, the address of its code.
+    /// The address of each action's code.
     pub action_code: Vec<Pc>,
     pub pipelines: Pipelines,
 }
 
 impl Lowered {
-    /// Makes code of what is declared.
+    /// Lowers a declared program.
     pub fn new(root: &JsonNode, declared: &Declared) -> Result<Lowered, LoadError> {
         let mut asm = CodeBuilder::new(&declared.layout, &declared.registers);
+        // Address 0 is the end of a pipeline: a null next node leads there.
         asm.emit(Opcode::End, 64, 0, 0, 0);
         let mut actions = ActionCompiler::new(declared, &mut asm);
         let parser = Parser::load(root, &mut actions)?;
@@ -42,7 +43,8 @@ impl Lowered {
     }
 }
 
-/// Compiles every action with its parameters where an entry's arguments are put.
+/// Compiles every action, with its parameters in the slots to which an entry's arguments are copied. Returns
+/// the addresses.
 fn lower_actions(actions: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
     let (declared, mut starts) = (actions.declared, Vec::new());
     for (id, action) in (0..).map(ActionId).zip(&declared.actions) {
@@ -59,11 +61,11 @@ fn lower_actions(actions: &mut ActionCompiler) -> Result<Vec<Pc>, LoadError> {
     Ok(starts)
 }
 
-/// Tables, action profiles and control flow of both pipelines.
+/// The tables, action profiles and code of both pipelines.
 pub(crate) struct Pipelines {
     pub tables: Vec<Table>,
     pub profiles: Vec<ActionProfile>,
-    /// In the order of the code.
+    /// Trace points, ordered by address.
     pub marks: Vec<(Pc, TracePoint)>,
     pub ingress: Pc,
     pub egress: Pc,
@@ -82,7 +84,7 @@ impl Pipelines {
             for table in at.list("tables")? {
                 definitions.push(context.table(&table)?);
                 if first + definitions.len() >= usize::from(u16::MAX) {
-                    return table.err("there are too many tables");
+                    return table.err("more than 65534 tables");
                 }
             }
             let (start, own) = ControlFlow::load(&at)?.emit(actions, definitions, first, &mut marks)?;
@@ -102,7 +104,7 @@ impl Pipelines {
     }
 }
 
-/// Returns where the colour of each direct meter goes; `None` for the other meters.
+/// Returns for each meter the field to which its colour is written; `None` if it is not direct.
 fn meter_targets(root: &JsonNode, declared: &Declared) -> Result<Vec<Option<SlotRef>>, LoadError> {
     let mut targets = Vec::new();
     for (at, meter) in root.list("meter_arrays")?.iter().zip(&declared.meters) {
@@ -111,19 +113,18 @@ fn meter_targets(root: &JsonNode, declared: &Declared) -> Result<Vec<Option<Slot
             false => None,
         };
         if target.is_some_and(|target| target.bits > 64) {
-            return at.get("result_target")?.err("a colour fits 64 bits");
+            return at.get("result_target")?.err("result_target must be at most 64 bits wide");
         }
         targets.push(target);
     }
     Ok(targets)
 }
 
-/// The deparser of a program.
 #[derive(Debug)]
 pub(crate) struct Deparser {
-    /// The headers in order with their blocks.
+    /// The headers in the order in which they are emitted, each with the first slot of its block.
     pub order: Vec<(HeaderId, Slot)>,
-    /// The code that runs before they are emitted.
+    /// The code that runs before the headers are emitted.
     pub code: Option<Pc>,
 }
 
@@ -169,7 +170,7 @@ fn load_checksums(
         };
         let target = layout.slot_ref(&target_at)?;
         if target.bits > 64 {
-            return target_at.err("a checksum fits 64 bits");
+            return target_at.err("the checksum's target must be at most 64 bits wide");
         }
         let [header, _] = target_at.tuple()?;
         let header = layout.header(layout.header_id(&header)?);

@@ -1,19 +1,20 @@
-//! BMv2 JSON -> checked, flat [`Program`].
+//! Loads BMv2 JSON as a checked, flat [`Program`].
 //!
-//! Loading resolves and checks everything once: a loaded program has no names to look up, no trees to walk and no
-//! missing objects. An unsupported feature is refused with its place in the JSON.
+//! Loading resolves and checks everything once: a loaded program has no names to look up, no trees to walk
+//! and no missing objects. An unsupported feature is refused with its location in the JSON.
 //!
-//! Loading has five phases; each one turns the complete result of the phase before into another:
+//! Loading has five phases; each one turns the complete result of the previous phase into another:
 //!
 //! | phase | result |
 //! |---|---|
 //! | `json::parse` | values, each with its path in the JSON for errors |
-//! | `Declared::load` | header types, headers, registers, lists, actions and calculations have indices and slots |
+//! | `Declared::load` | header types, headers, registers, lists, actions and calculations have indices and
+//! slots |
 //! | `Lowered::new` | parser, checksums, deparser, actions, tables and control flow are code |
 //! | `Linked::new` | temporaries and constants have slots: the interpreter's program |
-//! | `Wire::new` | how headers move to and from the frame |
+//! | `FrameAccess::new` | the loads and stores that move headers between frame and slots |
 //!
-//! A pipeline of the fast engine asks for a sixth: `Native::new` writes machine code.
+//! A pipeline of the compiled engine adds a sixth: `Native::new` generates machine code.
 
 mod access;
 mod action;
@@ -69,93 +70,95 @@ use std::ops::Deref;
 use std::sync::atomic::{AtomicU32, Ordering};
 use std::sync::{Arc, OnceLock};
 
-/// A table of a program.
+/// The index of a table in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct TableId(pub u16);
 
-/// An action of a program.
+/// The index of an action in its program.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct ActionId(pub u16);
 
-/// A header instance of a program.
+/// The index of a header instance in its program.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord, Hash)]
 pub struct HeaderId(pub u16);
 
-/// The reason why a program was refused. Displays as `path: message`.
+/// The error of loading a program. It displays as `path: message`.
 #[derive(Clone, Debug, PartialEq, Eq, thiserror::Error)]
 #[error("{path}: {message}")]
 pub struct LoadError {
-    /// Place in the JSON, such as `pipelines[0].tables[3].key[1]`, or `3:7` (line and column) if the text is not
-    /// JSON.
+    /// Location in the JSON, such as `pipelines[0].tables[3].key[1]`, or `3:7` (line and column) if the text
+    /// is not JSON.
     pub path: String,
-    /// The fault and its remedy.
+    /// What is wrong and, where it helps, what would be right.
     pub message: String,
 }
 
 /// The match kind of a key element.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchKind {
-    /// Equal.
+    /// The value is equal.
     Exact,
-    /// Longest prefix.
+    /// The longest matching prefix wins.
     Lpm,
-    /// Value and mask; `optional` too.
+    /// Value and mask with a priority; `optional` keys are loaded as ternary.
     Ternary,
-    /// From low to high.
+    /// A range with inclusive bounds and a priority.
     Range,
 }
 
-/// An action's signature, for controllers.
+/// The signature of an action, as the runtime API shows it.
 #[derive(Clone, Debug)]
 pub struct ActionInfo {
-    /// Its name, as P4Info has it.
+    /// The fully qualified name, as in P4Info.
     pub name: String,
-    /// Names and widths of its parameters.
+    /// Name and width in bits of each parameter.
     pub params: Vec<(String, u32)>,
 }
 
 impl ActionInfo {
-    /// Returns how many words its arguments take.
+    /// Returns the number of 64-bit words that the arguments take.
     pub(crate) fn words(&self) -> usize {
         self.params.iter().map(|(_, bits)| limbs(*bits)).sum()
     }
 }
 
-/// Code that computes a value, and the slot that has it afterwards.
+/// Code that computes a value (a condition, a length, an error code), and the slot that holds it afterwards.
+/// Without code the slot already holds it.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct ComputedSlot {
     pub code: Option<Pc>,
     pub slot: Slot,
 }
 
-/// A checksum of the program.
+/// A checksum that is verified after the parser, updated before the deparser, or both.
 #[derive(Clone, Debug)]
 pub(crate) struct Checksum {
     pub name: String,
+    /// Index of the calculation.
     pub calculation: u16,
     pub target: layout::SlotRef,
-    /// Its target's header; None for metadata, which is always valid.
+    /// The validity slot of the target's header; the checksum is skipped while it is 0. `None` for metadata.
     pub valid: Option<Slot>,
     pub condition: Option<ComputedSlot>,
     pub verify: bool,
     pub update: bool,
 }
 
-/// Fields that go together: for digests, and for what survives a clone, resubmit or recirculate.
+/// A list of fields: of a digest, or to be preserved by a clone, resubmit or recirculation.
 #[derive(Clone, Debug)]
 pub(crate) struct FieldList {
     pub name: String,
     pub id: i64,
-    /// Slot and width.
+    /// First slot and width in bits of each field.
     pub fields: Vec<(Slot, u32)>,
 }
 
-/// A place in the code, for those who watch.
+/// A position in the code at which the tracer reports a condition or a hidden table.
 #[derive(Clone, Debug)]
 pub(crate) enum TracePoint {
-    /// A condition begins here; if it holds, code goes on at `end`.
+    /// A condition begins here. If it holds, control reaches `end`.
     Condition { name: String, end: Pc },
-    /// A table without a key, whose action stands here.
+    /// A hidden table begins here: its action is inlined. The index of the table.
     Table(u16),
 }
 
@@ -163,30 +166,32 @@ pub(crate) enum TracePoint {
 /// ends stays far below it: a parser that takes one byte in each state parses the longest frame with a quarter of it.
 pub(crate) const LOOP_BUDGET: u32 = 1 << 20;
 
-/// Header vectors come in these sizes. Code is compiled for each of them, so that no operand can be out of bounds.
+/// The sizes of header vectors, in slots. The interpreter is compiled for each, so that masking an operand
+/// replaces its bounds check.
 pub(crate) const PHV_CAPACITIES: [usize; 4] = [1 << 8, 1 << 10, 1 << 12, 1 << 16];
 
 /// The engine that runs a program. Both have the same effect on every packet.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Engine {
-    /// Runs machine code that is made for the program; the interpreter runs what that does not cover, packets that are
-    /// traced, and everything on hosts other than x86-64.
+    /// Runs machine code that is generated for the program. The interpreter runs packets that the code does
+    /// not cover, packets that are traced, and everything on hosts other than x86-64 Unix.
     #[default]
     Compiled,
-    /// The plain interpreter: slower, and the reference for the other engine.
+    /// The interpreter for every packet: slower, and the reference for the compiled engine.
     Interpreter,
 }
 
 /// A checked P4 program, shared by all switches that run it.
 #[derive(Debug)]
 pub struct Program {
-    /// Tells packets which program their header vector is laid out for.
+    /// Identifies the layout of the header vector. A packet's vector is used only with the program of the
+    /// same id.
     pub(crate) layout_id: u32,
-    /// The engine of pipelines that are made for it.
+    /// The engine of pipelines that run the program.
     pub(crate) engine: Engine,
-    /// The JSON that it was loaded from.
+    /// The JSON text from which the program was loaded.
     pub(crate) json: String,
-    /// Places in the P4 source, once a trace has asked for them.
+    /// Locations in the P4 source, read when the first trace needs them.
     pub(crate) source_map: OnceLock<source::SourceMap>,
     /// The interpreter's form of the program.
     linked: Linked,
@@ -194,14 +199,16 @@ pub struct Program {
     pub(crate) header_moves: Vec<HeaderMoves>,
     /// The compiled engine's moves between frame and slots.
     pub(crate) frame_access: FrameAccess,
-    /// The machine code, once a pipeline has asked for it; `None` if the interpreter has to run everything.
+    /// The machine code, generated for the first pipeline; `None` if that failed and the interpreter runs
+    /// everything.
     native: OnceLock<Option<Native>>,
 }
 
-/// Numbers programs and their machine code within the process; it never shows in what a switch does.
+/// The next id of a layout of header vectors or bridged words, unique in the process. Ids have no effect on
+/// results.
 static NEXT_LAYOUT_ID: AtomicU32 = AtomicU32::new(1);
 
-/// Returns a number that nothing else has in this process.
+/// Returns an unused id. Relaxed suffices: only uniqueness matters, not the order.
 fn next_layout_id() -> u32 {
     NEXT_LAYOUT_ID.fetch_add(1, Ordering::Relaxed)
 }
@@ -220,7 +227,8 @@ impl Program {
     ///
     /// # Errors
     ///
-    /// The text is no JSON of that format, or uses a feature that is not supported. The error names the place.
+    /// The text is not JSON of that format, or uses a feature that is not supported. The error names the
+    /// location.
     pub fn from_json(text: &str) -> Result<Arc<Program>, LoadError> {
         Program::load(text, Engine::default())
     }
@@ -249,47 +257,49 @@ impl Program {
         }))
     }
 
-    /// Writes the program's machine code, which calls these functions of the pipeline, unless that was done before.
+    /// Generates the program's machine code unless that has been tried before. `helpers` returns the
+    /// functions that the code calls.
     pub(crate) fn compile_native(&self, helpers: impl FnOnce() -> Helpers) {
         self.native.get_or_init(|| Native::new(&self.linked, &self.frame_access, &helpers()));
     }
 
-    /// Returns the program's machine code, if it was written.
+    /// Returns the program's machine code; `None` if there is none, or [`Program::compile_native`] was not
+    /// called.
     #[inline]
     pub(crate) fn native(&self) -> Option<&Native> {
         self.native.get()?.as_ref()
     }
 
-    /// Returns the JSON it was loaded from.
+    /// Returns the JSON text from which the program was loaded.
     pub fn json(&self) -> &str {
         &self.json
     }
-    /// Returns the name of a table.
+    /// Returns the name of a table; empty for an unknown id.
     pub fn table_name(&self, table: TableId) -> &str {
         self.tables.get(usize::from(table.0)).map_or("", |table| &table.info.name)
     }
-    /// Returns the name of an action.
+    /// Returns the name of an action; empty for an unknown id.
     pub fn action_name(&self, action: ActionId) -> &str {
         self.actions.get(usize::from(action.0)).map_or("", |action| &action.name)
     }
-    /// Returns the name of a header instance.
+    /// Returns the name of a header instance; empty for an unknown id.
     pub fn header_name(&self, header: HeaderId) -> &str {
         self.layout.headers.get(usize::from(header.0)).map_or("", |header| &header.name)
     }
-    /// Returns all tables.
+    /// Returns all tables, ordered by id.
     pub fn tables(&self) -> impl Iterator<Item = (TableId, &TableInfo)> {
         (0..).map(TableId).zip(self.tables.iter().map(|table| &table.info))
     }
-    /// Returns all actions with their parameters.
+    /// Returns all actions, ordered by id.
     pub fn actions(&self) -> impl Iterator<Item = (ActionId, &ActionInfo)> {
         (0..).map(ActionId).zip(&self.actions)
     }
-    /// Returns the field that a slot belongs to, and its width.
+    /// Returns the name and width in bits of the field to which a slot belongs.
     pub(crate) fn slot_field(&self, slot: Slot) -> Option<(String, u32)> {
         let (header, field) = self.layout.field_at(slot)?;
         Some((format!("{}.{}", header.name, field.name), field.bits))
     }
-    /// Returns the marks at an address of the code.
+    /// Returns the trace points at an address of the code.
     pub(crate) fn trace_points_at(&self, pc: Pc) -> impl Iterator<Item = &TracePoint> {
         let first = self.trace_points.partition_point(|(at, _)| *at < pc);
         self.trace_points[first..].iter().take_while(move |(at, _)| *at == pc).map(|(_, mark)| mark)

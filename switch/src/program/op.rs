@@ -1,4 +1,4 @@
-//! The flat code a program is compiled to: three-address operations over the slots of the header vector.
+//! The bytecode of a program: three-address operations over the slots of the header vector.
 
 /// Index of a 64-bit slot of the header vector.
 pub(crate) type Slot = u16;
@@ -6,7 +6,8 @@ pub(crate) type Slot = u16;
 pub(crate) type Pc = u16;
 
 /// One operation. The meaning of `d`, `a` and `b` (a slot, an index, a jump target) depends on `code`, see
-/// [`Opcode::roles`]. The upper `clear_high` bits of the result are cut off, so `clear_high` is a shift count.
+/// [`Opcode::roles`]. The upper `clear_high` bits of the result are cleared. The number is a shift count, so
+/// that the interpreter truncates with one shift of a constant.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct Op {
     pub code: Opcode,
@@ -16,20 +17,17 @@ pub(crate) struct Op {
     pub b: u16,
 }
 
-/// The use of an operand: by it [`Op`]s are relocated, and their reads and writes are found.
+/// The use of an operand, by which operations are relocated and their reads and writes are found.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum OperandRole {
-    /// Not used.
     None,
-    /// A slot that is read.
     Read,
-    /// A slot that is written.
     Write,
-    /// A slot that is read and written.
+    /// A slot that may keep its value.
     ReadWrite,
-    /// An index into a side table, or a plain number.
+    /// An index into a side table, or an immediate number.
     Index,
-    /// A jump target.
+    /// The address of a jump target.
     Target,
 }
 
@@ -73,17 +71,17 @@ codes! {
     Xor(Write, Read, Read),
     /// d = ~a
     Not(Write, Read, None),
-    /// d = a << b; 0 from 64 on
+    /// d = a << b; 0 if b is 64 or more
     Shl(Write, Read, Read),
-    /// d = a >> b, unsigned; 0 from 64 on
+    /// d = a >> b, unsigned; 0 if b is 64 or more
     Shr(Write, Read, Read),
-    /// d = a >> b, signed; the sign from 64 on
+    /// d = a >> b, signed; all bits are the sign if b is 64 or more
     Sar(Write, Read, Read),
-    /// d = a sign-extended from w bits
+    /// d = a, sign-extended from its low 64 - clear_high bits
     Sext(Write, Read, None),
-    /// d = a, a signed number, held to the range of an unsigned one of w bits
+    /// d = a as a signed number, saturated to an unsigned number of 64 - clear_high bits
     SatU(Write, Read, None),
-    /// d = a, a signed number, held to the range of a signed one of w bits
+    /// d = a as a signed number, saturated to a signed number of 64 - clear_high bits
     SatS(Write, Read, None),
     /// d = a == b
     Eq(Write, Read, Read),
@@ -99,7 +97,7 @@ codes! {
     IsZero(Write, Read, None),
     /// d = 1 unless a is 0
     IsNonZero(Write, Read, None),
-    /// An operation on numbers wider than a slot: side table `wide`
+    /// An operation on numbers wider than a slot: index d of side table `wide`
     Wide(Index, None, None),
 
     /// go to d
@@ -118,26 +116,26 @@ codes! {
     JumpLt(Target, Read, Read),
     /// go to d if a <= b, unsigned
     JumpLe(Target, Read, Read),
-    /// apply table a, then go to where it says
+    /// apply table a, then go to the successor that its row or action selects
     ApplyTable(None, Index, None),
-    /// back to the table that called this action
+    /// return from an action to the table that applied it
     Return(None, None, None),
-    /// the end of the pipeline, or of a piece of code run by itself
+    /// the end of the pipeline, or of code that is run on its own
     End(None, None, None),
-    /// the end of the pipeline if `exit` was called
+    /// the end of the pipeline if a is not 0, that is, after `exit`
     EndIfExit(None, Read, None),
 
     /// d = register array a at b; unchanged if out of bounds
     RegRead(ReadWrite, Index, Read),
     /// register array a at b = slot d; nothing if out of bounds
     RegWrite(Read, Index, Read),
-    /// counter array a at b counts
+    /// count the packet in counter array a at b; nothing if out of bounds
     CounterCount(None, Index, Read),
     /// d = colour of meter array a at b; unchanged if out of bounds
     MeterExecute(ReadWrite, Index, Read),
     /// d = the value of calculation a, all 64 bits
     Hash(Write, Index, None),
-    /// d = a random number from a to b; unchanged if there is none
+    /// d = a random number from a to b; unchanged if the range is empty
     Random(ReadWrite, Read, Read),
 
     /// makes the header at base a valid; b: side table `header_ops`
@@ -146,55 +144,56 @@ codes! {
     SetInvalid(None, Read, Index),
     /// header at base d = header at base a; b: side table `header_ops`
     CopyHeader(Read, Read, Index),
-    /// makes room for `slot b` headers at the front of stack a
+    /// inserts `slot b` invalid headers at the front of stack a
     Push(None, Index, Read),
-    /// drops `slot b` headers from the front of stack a
+    /// removes `slot b` headers from the front of stack a
     Pop(None, Index, Read),
-    /// stack d's counter and headers = stack a's
+    /// next index and headers of stack d = those of stack a
     CopyStack(Index, Index, None),
-    /// d = base of header `slot b` of stack a; the spare header if there is none
+    /// d = base of header `slot b` of stack a; the dummy block if out of bounds
     StackAt(Write, Index, Read),
-    /// d = base of the last header extracted to stack a; the spare header if there is none
+    /// d = base of the last header extracted to stack a; the dummy block if the stack is empty
     StackLast(Write, Index, None),
-    /// d = slot at base a, b further
+    /// d = the slot with index `slot a` + b
     LoadAt(Write, Read, Index),
-    /// slot at base d, b further = a
+    /// the slot with index `slot d` + b = a
     StoreAt(Read, Read, Index),
 
-    /// frame cut to `slot a` bytes
+    /// truncate the frame to `slot a` bytes
     Truncate(None, Read, None),
-    /// `log_msg`: side table `logs`
+    /// `log_msg`: index a of side table `logs`
     Log(None, Index, None),
-    /// `assert`, `assume` of a, in action b
+    /// `assert` or `assume` that a is not 0, in action b
     Assert(None, Read, Index),
 }
 
 impl Op {
-    /// Returns an operation whose result is cut to this many bits.
+    /// Returns an operation whose result is truncated to `bits` bits (0 counts as 1).
     pub fn new(code: Opcode, bits: u8, d: u16, a: u16, b: u16) -> Op {
         Op { code, clear_high: 64u8.saturating_sub(bits.max(1)), d, a, b }
     }
-    /// Cuts the result to this many bits, if it has more.
+    /// Truncates the result to `bits` bits, unless it already has fewer.
     pub fn truncate_result(&mut self, bits: u8) {
         self.clear_high = self.clear_high.max(64u8.saturating_sub(bits.max(1)));
     }
-    /// Returns the operands with their roles, to be read or changed.
+    /// Returns the operands with their roles, in the order `d`, `a`, `b`.
     pub fn operands(&mut self) -> [(OperandRole, &mut u16); 3] {
         let [d, a, b] = self.code.roles();
         [(d, &mut self.d), (a, &mut self.a), (b, &mut self.b)]
     }
 }
 
-/// A number of several limbs in consecutive slots, least significant first.
+/// A number in consecutive slots, least significant limb first.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WideSlot {
     pub slot: Slot,
     pub limbs: u16,
-    /// If true, limbs beyond these repeat the sign.
+    /// If true, the number is sign-extended beyond its limbs, otherwise zero-extended.
     pub signed: bool,
 }
 
-/// An operation on wide numbers; `d` is cut to `bits`.
+/// An operation on wide numbers. `bits` is the width to which `d` is truncated, or the parameter of `Sext`,
+/// `SatU` and `SatS`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct WideOp {
     pub kind: WideOpcode,
@@ -221,7 +220,7 @@ pub(crate) enum WideOpcode {
     Not,
     Shl,
     Shr,
-    /// sign-extended from `bits`
+    /// d = a, sign-extended from `bits` bits
     Sext,
     SatU,
     SatS,
@@ -229,31 +228,31 @@ pub(crate) enum WideOpcode {
     Ne,
     Lt,
     Le,
-    /// d = this register array at b; unchanged if out of bounds
+    /// d = register array at index b; unchanged if out of bounds
     RegRead(u16),
-    /// this register array at b = a
+    /// register array at index b = a; nothing if out of bounds
     RegWrite(u16),
-    /// d = slots at base b, this much further
+    /// d = the slots from index `slot b` + offset on
     LoadAt(u16),
-    /// slots at base b, this much further = a
+    /// the slots from index `slot b` + offset on = a
     StoreAt(u16),
-    /// d = a, slot by slot
+    /// d = a, slot by slot, without truncation
     CopySlots,
-    /// d = a and b are equal, slot by slot
+    /// d = 1 if a and b are equal, slot by slot
     EqSlots,
-    /// d = the headers at bases a and b, of this many slots, are valid and equal
+    /// d = 1 if the headers at bases a and b, of this many slots, are valid and equal
     EqHeader(u16),
 }
 
-/// The type and place of a header, as operations on headers need them.
+/// The layout of a header for operations on whole headers.
 #[derive(Clone, Debug, PartialEq, Eq, Hash)]
 pub(crate) struct HeaderInfo {
-    /// Slots of its block.
+    /// Number of slots of the block.
     pub slots: u16,
-    /// Bytes it takes on the wire, without its variable part.
+    /// Length in bytes without the varbit field.
     pub bytes: u16,
-    /// Relative slot of the length of its variable part.
+    /// The slot of the varbit field's length, relative to the block.
     pub varbit: Option<u16>,
-    /// Offsets of the other members of its union.
+    /// Offsets of the blocks of the union's other members, in slots.
     pub siblings: Vec<i32>,
 }

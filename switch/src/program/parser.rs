@@ -1,4 +1,4 @@
-//! The parser: states as the JSON has them, resolved to headers, slots and numbers.
+//! Loads the parser: its states, with names resolved to headers, slots and indices.
 
 use super::action::ActionCompiler;
 use super::codegen::low_mask;
@@ -9,28 +9,27 @@ use super::op::{Opcode, Pc, Slot};
 use super::{ComputedSlot, HeaderId, LoadError};
 use std::collections::HashMap;
 
-/// The parser of a program.
+/// The parser of a program. States refer to each other by index; `None` as a next state accepts the packet.
 #[derive(Debug)]
 pub(crate) struct Parser {
     pub states: Vec<ParserState>,
-    /// None: the parser accepts at once.
+    /// The first state; `None` if the parser accepts every packet at once.
     pub start: Option<u16>,
     pub value_sets: Vec<ValueSet>,
-    /// Number of lists of values that the selects use.
+    /// Number of lists of values, see [`ValueSet::lists`].
     pub value_lists: usize,
     pub errors: ParserErrors,
 }
 
-/// A parser state.
 #[derive(Debug)]
 pub(crate) struct ParserState {
     pub name: String,
     pub ops: Vec<ParseOp>,
     pub key: Vec<SelectPart>,
     pub cases: Vec<SelectCase>,
-    /// The same, where key and cases fit one word.
+    /// The same select with the key packed into one word, if it fits.
     pub packed: Option<PackedSelect>,
-    /// The next state if no case matches; `None` ends the parser.
+    /// The next state if no case matches; `None` accepts.
     pub default: Option<u16>,
     /// The operations that it takes, at most: what it costs of [`LOOP_BUDGET`](super::LOOP_BUDGET).
     pub cost: u32,
@@ -43,39 +42,32 @@ impl ParserState {
     }
 }
 
-/// An operation of a state. An extraction's `length` computes the bits of the header's variable field, if it has one.
+/// An operation of a state. The `length` of an extraction is the length in bits of the header's varbit field;
+/// `None` if it has none.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum ParseOp {
     Extract {
         header: HeaderId,
         base: Slot,
-        /// Others must become invalid.
+        /// Whether the header is a member of a union, whose other members become invalid.
         union: bool,
         length: Option<ComputedSlot>,
     },
-    /// To the next element of a stack, member `block` of it.
-    ExtractNext {
-        stack: u16,
-        block: u16,
-        length: Option<ComputedSlot>,
-    },
-    /// `bits` of the packet, `offset` bits ahead, to `limbs` slots cut to `width` bits.
-    Lookahead {
-        slot: Slot,
-        width: u32,
-        offset: u32,
-        bits: u32,
-    },
-    /// The number of bits is in the slot once the code has run.
+    /// Extracts to the next element of a stack; `block` is the index of the member if the elements are
+    /// unions.
+    ExtractNext { stack: u16, block: u16, length: Option<ComputedSlot> },
+    /// Reads `bits` bits of the packet, `offset` bits ahead of the cursor, to the slots from `slot` on,
+    /// truncated to `width` bits. The cursor does not move.
+    Lookahead { slot: Slot, width: u32, offset: u32, bits: u32 },
+    /// Advances the cursor by a number of bits.
     Advance(ComputedSlot),
+    /// Runs code up to its `End`.
     Run(Pc),
-    Verify {
-        condition: ComputedSlot,
-        error: ComputedSlot,
-    },
+    /// Ends the parser with `error` unless `condition` is true.
+    Verify { condition: ComputedSlot, error: ComputedSlot },
 }
 
-/// A part of the key a state selects by.
+/// A part of a select key.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) enum SelectPart {
     Slot {
@@ -95,7 +87,7 @@ pub(crate) enum SelectPart {
 }
 
 impl ParseOp {
-    /// Returns the operation with the conditions that `change` makes of its own.
+    /// Returns the operation with `change` applied to each of its conditions, lengths and errors.
     pub fn map_conditions(self, mut change: impl FnMut(ComputedSlot) -> ComputedSlot) -> ParseOp {
         match self {
             ParseOp::Extract { header, base, union, length } => {
@@ -121,18 +113,18 @@ impl SelectPart {
             | SelectPart::Lookahead { bits, .. } => bits,
         }
     }
-    /// Returns the number of 64-bit words that it takes in a key.
+    /// Returns the number of 64-bit words of the part in an unpacked key.
     pub fn words(self) -> usize {
         self.bits().div_ceil(64).max(1) as usize
     }
 }
 
-/// A select whose key fits one word.
+/// A select whose key consists of slots and fits one word.
 #[derive(Debug)]
 pub(crate) struct PackedSelect {
-    /// The parts and how far up they go.
+    /// Slot and shift of each part of the key.
     pub parts: Vec<(Slot, u8)>,
-    /// Mask, value, next state.
+    /// Mask, value and next state of each case.
     pub cases: Vec<(u64, u64, Option<u16>)>,
 }
 
@@ -154,7 +146,7 @@ impl PackedSelect {
         let mut packed = Vec::new();
         for case in cases {
             let Keyset::Masked { value, mask } = &case.pattern else { return None };
-            // A value with bits that its field does not have matches nothing.
+            // A value wider than its field never matches, so that its case is dropped.
             if value.iter().zip(key).any(|(word, part)| word & !low_mask(part.bits()) != 0) {
                 continue;
             }
@@ -164,21 +156,21 @@ impl PackedSelect {
     }
 }
 
-/// A case of a select.
 #[derive(Debug)]
 pub(crate) struct SelectCase {
     pub pattern: Keyset,
     pub next: Option<u16>,
 }
 
-/// The values that a case matches: words as the key parts have them, least significant first within a part.
+/// The keyset expression of a case. Values have the words of the key parts in order, least significant first
+/// within a part.
 #[derive(Debug)]
 pub(crate) enum Keyset {
     Masked {
         value: Vec<u64>,
         mask: Vec<u64>,
     },
-    /// One of the values of this list.
+    /// Matches if the masked key is in a list of a value set.
     ValueSet {
         list: u16,
         mask: Option<Vec<u64>>,
@@ -190,11 +182,12 @@ pub(crate) enum Keyset {
 pub(crate) struct ValueSet {
     pub name: String,
     pub bits: u32,
-    /// The lists that hold its values: one for each key that a select splits them into, with the widths of its parts.
+    /// The lists with the set's members, each with the widths of its key parts: a set has one list for every
+    /// way in which a select divides its bits into parts.
     pub lists: Vec<(u16, Vec<u32>)>,
 }
 
-/// The numbers of the errors: those that the language defines, and the names of all.
+/// The values of P4's `error` type: those that the core library defines, and the names of all.
 #[derive(Debug)]
 pub(crate) struct ParserErrors {
     pub no_error: u32,
@@ -212,7 +205,8 @@ impl ParserErrors {
             let [name, value] = at.tuple()?;
             names.push((value.usize_at_most(i32::MAX as usize)? as u32, name.str()?.to_string()));
         }
-        // Core errors that the program does not mention get numbers no one else has.
+        // Core errors that the program does not list get values just below `i32::MAX`, since p4c numbers from
+        // 0.
         let mut free = i32::MAX as u32;
         let mut number = |name: &str| match names.iter().find(|(_, known)| known == name) {
             Some((value, _)) => *value,
@@ -235,7 +229,7 @@ impl ParserErrors {
     }
 }
 
-/// A key longer than this is refused.
+/// The most 64-bit words of a select key.
 pub(crate) const MAX_SELECT_WORDS: usize = 16;
 
 impl Parser {
@@ -283,7 +277,7 @@ impl Parser {
         let [at] = parsers.tuple()?;
         let state_ats = at.get("parse_states")?.items()?;
         for (number, state) in state_ats.iter().enumerate() {
-            let Ok(number) = u16::try_from(number) else { return state.err("there are too many states") };
+            let Ok(number) = u16::try_from(number) else { return state.err("more than 65536 parser states") };
             if selects.states.insert(state.name()?, number).is_some() {
                 return state.err("another state has this name");
             }
@@ -299,7 +293,9 @@ impl Parser {
                 key.push(load_key_part(&part, &actions.declared.layout)?);
             }
             if key.iter().map(|part| part.words()).sum::<usize>() > MAX_SELECT_WORDS {
-                return state.get("transition_key")?.err("the key is too long");
+                return state
+                    .get("transition_key")?
+                    .err(format_args!("the select key exceeds {MAX_SELECT_WORDS} words of 64 bits"));
             }
             let (cases, default) = selects.cases(state, &key)?;
             let word = PackedSelect::new(&key, &cases).filter(|select| !select.parts.is_empty());
@@ -308,7 +304,7 @@ impl Parser {
         }
         let start = at.get_opt("init_state").map(|start| match selects.states.get(start.str()?) {
             Some(number) => Ok(*number),
-            None => start.err("there is no such state"),
+            None => start.err(format_args!("there is no state {}", start.value)),
         });
         let SelectLoader { sets, lists, .. } = selects;
         let value_set = |(set, (name, bits)): (usize, (String, u32))| {
@@ -356,14 +352,14 @@ fn cost(actions: &ActionCompiler, ops: &[ParseOp]) -> u32 {
 /// The objects that selects refer to by name.
 struct SelectLoader {
     states: HashMap<String, u16>,
-    /// Value sets: name and width.
+    /// Name and width in bits of each value set.
     sets: Vec<(String, u32)>,
-    /// For each list of values its set and the widths of the parts of the key.
+    /// For each list of values, the index of its set and the widths of the key parts.
     lists: Vec<(usize, Vec<u32>)>,
 }
 
 impl SelectLoader {
-    /// Loads the cases of a state's select, and where it leads if none matches.
+    /// Loads the cases of a state's select, and the next state if none matches.
     fn cases(
         &mut self,
         state: &JsonNode,
@@ -396,7 +392,7 @@ impl SelectLoader {
             None => Ok(None),
             Some(next) => match self.states.get(next.str()?) {
                 Some(number) => Ok(Some(*number)),
-                None => next.err(format_args!("there is no state {:?}", next.value)),
+                None => next.err(format_args!("there is no state {}", next.value)),
             },
         }
     }
@@ -407,7 +403,7 @@ impl SelectLoader {
         let mask = at.get_opt("mask").map(|mask| words(&mask, key)).transpose()?;
         let parts: Vec<u32> = key.iter().map(|part| part.bits()).collect();
         if self.sets[set].1 != parts.iter().sum::<u32>() {
-            return at.err("the value set has another width than the key");
+            return at.err("the value set's width differs from the key's");
         }
         let wanted = (set, parts);
         let known = self.lists.iter().position(|list| *list == wanted);
@@ -419,7 +415,7 @@ impl SelectLoader {
     }
 }
 
-/// Splits the bytes of a value (each part padded to whole bytes) into words.
+/// Splits the value of a case, in which each part is padded to whole bytes, into words.
 fn words(at: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
     let bytes = at.hex_bytes()?;
     let expected: usize = key.iter().map(|part| part.bits().div_ceil(8) as usize).sum();
@@ -435,7 +431,7 @@ fn words(at: &JsonNode, key: &[SelectPart]) -> Result<Vec<u64>, LoadError> {
     Ok(words)
 }
 
-/// Big-endian bytes as limbs, least significant first.
+/// Returns `count` limbs of a big-endian number, least significant first. Missing limbs are 0.
 pub(crate) fn limbs_from_be_bytes(bytes: &[u8], count: usize) -> impl Iterator<Item = u64> {
     let mut chunks = bytes.rchunks(8);
     let limb = |chunk: &[u8]| chunk.iter().fold(0, |limb, byte| limb << 8 | u64::from(*byte));
@@ -480,7 +476,7 @@ fn last(
     let ty = &layout.types[ty];
     let field = &ty.fields[ty.field(at)?];
     if field.varbit {
-        return at.err("a field of variable width cannot be selected by");
+        return at.err("a varbit field cannot be used in a select key");
     }
     Ok(SelectPart::StackLast { stack: stack as u16, offset: block + field.slot, bits: field.bits })
 }
@@ -559,7 +555,7 @@ fn load_op(at: &JsonNode, actions: &mut ActionCompiler, ops: &mut Vec<ParseOp>) 
     Ok(())
 }
 
-/// Compiles a statement to code of its own; statements that follow each other share it.
+/// Compiles a statement to [`ParseOp::Run`]. Consecutive statements share one.
 fn run(
     at: &JsonNode,
     actions: &mut ActionCompiler,
@@ -568,6 +564,8 @@ fn run(
 ) -> Result<(), LoadError> {
     let joins = matches!(ops.last(), Some(ParseOp::Run(_)))
         && actions.asm.object.code.last().is_some_and(|op| op.code == Opcode::End);
+    // Jumps of the previous statement may lead to its `End`. Without the `End` they continue with this
+    // statement, which runs next anyway.
     if joins {
         actions.asm.object.code.pop();
     }
@@ -588,8 +586,8 @@ fn extract(
 ) -> Result<ParseOp, LoadError> {
     let (kind, value, layout) = (at.get("type")?, at.get("value")?, &actions.declared.layout);
     let check = |ty: usize| match (layout.types[ty].varbit, length) {
-        (Some(_), None) => at.err("a header with a field of variable width needs extract_VL with its length"),
-        (None, Some(_)) => at.err("the header has no field of variable width"),
+        (Some(_), None) => at.err("a header with a varbit field must be extracted with extract_VL"),
+        (None, Some(_)) => at.err("extract_VL requires a header with a varbit field"),
         _ => Ok(()),
     };
     let (stack, block) = match kind.str()? {

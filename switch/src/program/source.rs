@@ -1,19 +1,20 @@
-//! Places in the P4 source, which p4c writes beside conditions, tables and statements (`source_info`). Only traces need
-//! them, so they are read when the first trace asks.
+//! Locations in the P4 source, which p4c writes to the JSON with conditions, tables and statements
+//! (`source_info`). Only traces need them, so they are read when the first trace is started.
 
 use super::{ActionId, Program};
 use serde_json::Value;
 use std::collections::HashMap;
 use std::fmt;
 
-/// A place in the P4 source.
+/// A location in the P4 source.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SourceLocation {
-    /// The file, as the compiler was given it.
+    /// The path of the file as given to the compiler, with `..` resolved.
     pub file: String,
     /// Line number, from 1.
     pub line: u64,
-    /// The text at this place, or its beginning.
+    /// The source fragment that p4c recorded, with white space collapsed. It may be cut short or only an
+    /// operator.
     pub text: String,
 }
 
@@ -21,22 +22,23 @@ impl fmt::Display for SourceLocation {
     /// `controls/forwarding.p4:85: hdr.ipv4.ttl = hdr.ipv4.ttl - 1`
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         write!(f, "{}:{}", self.file, self.line)?;
-        // p4c gives no more than an operator for some statements.
+        // p4c records only an operator for some statements.
         if self.text.len() > 2 { write!(f, ": {}", self.text) } else { Ok(()) }
     }
 }
 
-/// The places of a program's parts.
+/// The source locations of a program's conditions, tables and statements.
 #[derive(Debug, Default)]
 pub(crate) struct SourceMap {
     conditions: HashMap<String, SourceLocation>,
     tables: HashMap<String, SourceLocation>,
-    /// By action, in the order of its statements: what is written, and where that stands.
+    /// For each action, in the order of its statements: the field or header that is written, and the
+    /// location.
     statements: Vec<Vec<(String, SourceLocation)>>,
 }
 
 impl SourceMap {
-    /// Reads the places that a BMv2 JSON has.
+    /// Reads the source locations from BMv2 JSON.
     pub fn read(json: &str) -> SourceMap {
         let root: Value = super::json::parse(json).unwrap_or_default();
         let mut places = SourceMap::default();
@@ -59,17 +61,15 @@ impl SourceMap {
         places
     }
 
-    /// Returns the place of a condition.
     pub fn condition(&self, name: &str) -> Option<&SourceLocation> {
         self.conditions.get(name)
     }
 
-    /// Returns the place of a table.
     pub fn table(&self, name: &str) -> Option<&SourceLocation> {
         self.tables.get(name)
     }
 
-    /// Returns the place of the statement of an action that writes this field, or the header that it belongs to.
+    /// Returns the location of the first statement of an action that writes `field` or its header.
     pub fn statement(&self, action: ActionId, field: &str) -> Option<&SourceLocation> {
         let statements = self.statements.get(usize::from(action.0))?;
         let writes =
@@ -102,7 +102,7 @@ fn place(part: &Value) -> Option<SourceLocation> {
     })
 }
 
-/// `include/../controls/x.p4` is `controls/x.p4`.
+/// Resolves `..`: `include/../controls/x.p4` becomes `controls/x.p4`.
 fn normalize_path(path: &str) -> String {
     let mut parts: Vec<&str> = Vec::new();
     for part in path.split('/') {

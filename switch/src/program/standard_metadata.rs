@@ -1,4 +1,4 @@
-//! The fields that simple_switch itself reads and writes.
+//! Finds the fields of v1model's standard metadata, which simple_switch itself reads and writes.
 
 use super::json::JsonNode;
 use super::layout::{Layout, SlotAllocator, SlotRef};
@@ -6,8 +6,9 @@ use super::op::Slot;
 use super::{HeaderId, LoadError};
 use std::collections::HashMap;
 
-/// The fields that simple_switch itself reads and writes. One that the program does not have has a slot of its own, in
-/// which nothing else shows: it begins as 0 with each packet.
+/// The slots of the fields that simple_switch itself reads and writes. A field that the program does not have
+/// gets a slot of its own, so that the pipeline need not distinguish: it is 0 at the beginning of each
+/// packet.
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct StandardMetadata {
     pub ingress_port: Slot,
@@ -27,19 +28,19 @@ pub(crate) struct StandardMetadata {
     pub deq_timedelta: Slot,
     pub deq_qdepth: Slot,
     pub qid: Slot,
-    /// Widths of the clocks and depths, which programs may choose.
+    /// Widths in bits of timestamps and depths, which a program may choose.
     pub enq_timestamp_bits: u32,
     pub deq_timedelta_bits: u32,
     pub qdepth_bits: u32,
     pub port_bits: u32,
-    /// 0 if the program has no multicast group.
+    /// 0 if the program has no `mcast_grp` field.
     pub mcast_grp_bits: u32,
 }
 
-/// Fields by the names that simple_switch has for them.
+/// Fields by the names under which simple_switch looks them up.
 pub(crate) type FieldAliases = HashMap<String, (HeaderId, usize)>;
 
-/// Loads the aliases of a program, like `intrinsic_metadata.mcast_grp` of `standard_metadata.mcast_grp`.
+/// Loads the aliases of a program, such as `intrinsic_metadata.mcast_grp` for `standard_metadata.mcast_grp`.
 pub(super) fn load_aliases(root: &JsonNode, layout: &Layout) -> Result<FieldAliases, LoadError> {
     let mut aliases = FieldAliases::new();
     for at in root.list("field_aliases")? {
@@ -72,7 +73,8 @@ impl StandardMetadata {
         let (ingress_port, packet_length) = (find("ingress_port")?, find("packet_length")?);
         let (egress_port, instance_type) = (find("egress_port")?, find("instance_type")?);
         let egress_spec = find("egress_spec")?;
-        // Some of these are as good as none (`SimpleSwitch::check_queueing_metadata`).
+        // As in BMv2, the queueing fields are ignored unless the program has all of them
+        // (`SimpleSwitch::check_queueing_metadata`).
         let queueing = ["enq_timestamp", "enq_qdepth", "deq_timedelta", "deq_qdepth"]
             .iter()
             .all(|field| known(QUEUEING, field).is_some());

@@ -1,4 +1,4 @@
-//! Tables and action profiles as the JSON has them.
+//! Loads tables and action profiles from the JSON.
 
 use super::declarations::Declared;
 use super::hash::Calculation;
@@ -9,7 +9,7 @@ use super::op::{Pc, Slot};
 use super::{ActionId, DIRECT_KEY_BITS, KeyCacheFormat, LoadError, MatchKind};
 use std::ops::Deref;
 
-/// A table of a program, at its place in the control flow.
+/// A table of a program with the addresses of its successors in the control flow.
 #[derive(Clone, Debug)]
 pub(crate) struct Table {
     pub definition: TableDefinition,
@@ -26,46 +26,47 @@ impl Deref for Table {
 }
 
 impl Table {
-    /// Returns whether machine code remembers the entries of keys that it has asked for. It does not ask for keys of more
-    /// words, and finds narrow ones of exact tables itself.
+    /// Returns whether machine code caches lookups of this table: its key is one word, it needs no slow path,
+    /// and it is not an exact table whose keys are all [direct](DIRECT_KEY_BITS).
     pub fn has_key_cache(&self) -> bool {
         self.key_layout.words == 1
             && !self.needs_slow_apply
             && !(self.is_exact() && self.key_layout.bits <= DIRECT_KEY_BITS)
     }
 
-    /// Returns whether all of its key must be equal to an entry's.
+    /// Returns whether every key element is matched exactly.
     pub fn is_exact(&self) -> bool {
         self.key.iter().all(|key| key.kind == MatchKind::Exact)
     }
 
-    /// Returns how they are remembered.
     pub fn key_cache_format(&self) -> KeyCacheFormat {
         KeyCacheFormat::of(self.key_layout.parts.iter().fold(0, |bits, part| bits | part.mask << part.shift))
     }
 
-    /// Returns the address at which the control flow continues after an action.
     pub fn successor(&self, action: ActionId, hit: bool) -> Pc {
         let jumps = &self.successors;
         let by_action = || {
             let index = self.info.actions.iter().position(|known| *known == action)?;
             jumps.actions.get(index).copied()
         };
+        // BMv2's `next_tables` has either `__HIT__` and `__MISS__` or one key per action; `base_default_next`
+        // applies only if neither gives an address.
         let fixed = if hit { jumps.hit } else { jumps.miss };
         fixed.or_else(by_action).unwrap_or(jumps.base)
     }
 }
 
-/// The continuations of the control flow after a table: addresses or, before there is code, nodes.
+/// The successors of a table in the control flow: addresses or, before code is generated, names of nodes.
 #[derive(Clone, Debug, Default)]
 pub(crate) struct Successors<T> {
-    /// By action; empty if that does not depend on the action.
+    /// Indexed by the position of the action in [`TableInfo::actions`]; empty if the successor does not
+    /// depend on the action.
     pub actions: Vec<T>,
-    /// On a hit, if that does not depend on the action.
+    /// The successor after a hit, if it does not depend on the action.
     pub hit: Option<T>,
-    /// On a miss, if that does not depend on the action.
+    /// The successor after a miss, if it does not depend on the action.
     pub miss: Option<T>,
-    /// On a miss without a default action.
+    /// The successor after a miss without a default action.
     pub base: T,
 }
 
@@ -80,113 +81,112 @@ impl<T> Successors<T> {
     }
 }
 
-/// A table of the program.
+/// A table as the JSON declares it.
 #[derive(Clone, Debug)]
 pub(crate) struct TableDefinition {
     pub info: TableInfo,
     pub key: Vec<Key>,
     pub key_layout: KeyLayout,
-    /// The most words that the arguments of one of its actions take.
+    /// The most words that the arguments of one of its actions take: the length of a row's arguments.
     pub params: usize,
-    /// There is more to do than to look up and to run an action.
+    /// Whether applying the table involves more than a lookup and an action: direct counters or meters, an
+    /// action profile or idle timeouts.
     pub needs_slow_apply: bool,
     pub default: Option<(ActionId, Vec<u64>)>,
     pub entries: Vec<ConstEntry>,
-    /// The direct meter and where its colour goes.
+    /// The index of the direct meter, and the field to which its colour is written.
     pub meter: Option<(u16, SlotRef)>,
     pub profile: Option<u16>,
 }
 
-/// A table's signature, for controllers.
+/// The signature of a table, as the runtime API shows it.
 #[derive(Clone, Debug)]
 pub struct TableInfo {
-    /// Its name, as P4Info has it.
+    /// The fully qualified name, as in P4Info.
     pub name: String,
-    /// Its key.
     pub key: Vec<KeyInfo>,
-    /// The actions it may run.
+    /// The actions that entries and the default may run.
     pub actions: Vec<ActionId>,
-    /// Capacity, in entries.
+    /// The capacity in entries.
     pub size: usize,
-    /// The action profile or selector it uses.
+    /// The name of the action profile or selector; `None` if entries have actions of their own.
     pub profile: Option<String>,
-    /// Its entries come with the program and cannot be changed.
+    /// True if the entries are constants of the program and cannot be changed.
     pub const_entries: bool,
-    /// Its default action cannot be changed.
+    /// True if the default action cannot be changed.
     pub const_default: bool,
-    /// It counts hits per entry.
+    /// True if each entry has a counter.
     pub direct_counters: bool,
-    /// Its direct meter.
+    /// The name of the direct meter.
     pub direct_meter: Option<String>,
-    /// Entries may time out.
+    /// True if entries may have an idle timeout.
     pub idle_timeout: bool,
-    /// It has no key and a const default action: there is nothing for a controller to do.
+    /// True if the table has no key, a const default action and no direct resources, so that a controller
+    /// cannot change anything about it. Its action is inlined.
     pub hidden: bool,
 }
 
-/// A key element of a table.
+/// The signature of a key element.
 #[derive(Clone, Debug)]
 pub struct KeyInfo {
-    /// Its name, as P4Info has it.
+    /// The name of the match field, as in P4Info.
     pub name: String,
-    /// Its match kind.
     pub kind: MatchKind,
-    /// Its width.
+    /// The width in bits.
     pub bits: u32,
 }
 
 impl TableInfo {
-    /// Returns whether an entry must have a priority.
+    /// Returns whether entries have a priority: the key has a ternary or range element.
     pub fn has_priorities(&self) -> bool {
         self.key.iter().any(|key| matches!(key.kind, MatchKind::Ternary | MatchKind::Range))
     }
 }
 
-/// A key element: its slot and the bits that are compared.
+/// A key element in the header vector.
 #[derive(Clone, Debug)]
 pub(crate) struct Key {
     pub slot: Slot,
     pub bits: u32,
     pub kind: MatchKind,
-    /// Static mask, least significant limb first.
+    /// The bits that are compared (P4's mask in the key expression), least significant limb first.
     pub mask: Vec<u64>,
 }
 
-/// An entry that comes with the program.
+/// A constant entry of the program.
 #[derive(Clone, Debug)]
 pub(crate) struct ConstEntry {
-    /// Per key element, least significant limb first: value and mask, or both ends of a range.
+    /// For each key element, value and mask or the two bounds of a range; least significant limb first.
     pub key: Vec<(Vec<u64>, Vec<u64>)>,
-    /// Per key element, true for a range.
+    /// For each key element, whether `key` has a range.
     pub ranges: Vec<bool>,
-    /// Bits of the prefix, where there is one.
+    /// Length of the prefix in bits, if an element is matched by longest prefix.
     pub prefix: u16,
-    /// Smaller wins.
+    /// Priority as in the JSON: the entry with the smallest wins.
     pub rank: i64,
     pub action: ActionId,
     pub args: Vec<u64>,
 }
 
-/// An action profile; with a selector, if it has a hash.
+/// An action profile; an action selector if it has a hash.
 #[derive(Clone, Debug)]
 pub(crate) struct ActionProfile {
     pub name: String,
     pub selector: Option<Calculation>,
 }
 
-/// The objects that tables refer to by name or number.
+/// Loads table definitions, with the objects that they refer to by name or id.
 pub(super) struct TableLoader<'a> {
     pub declared: &'a Declared<'a>,
-    /// By meter, the place of the colour if it is direct.
+    /// For each meter, the field to which its colour is written; `None` if the meter is not direct.
     pub meters: &'a [Option<SlotRef>],
     pub profiles: &'a [ActionProfile],
 }
 
-/// The most entries a table may have, whatever the program says.
+/// Upper bound of a table's `max_size`.
 const MAX_ENTRIES: usize = 1 << 24;
 
 impl TableLoader<'_> {
-    /// Loads a table.
     pub fn table(&self, at: &JsonNode) -> Result<TableDefinition, LoadError> {
         let (mut key, mut key_info) = (Vec::new(), Vec::new());
         for element in at.get("key")?.items()? {
@@ -195,7 +195,7 @@ impl TableLoader<'_> {
             key_info.push(info);
         }
         if key.iter().filter(|key| key.kind == MatchKind::Lpm).count() > 1 {
-            return at.get("key")?.err("a table can have one LPM key only");
+            return at.get("key")?.err("a table can have only one LPM key");
         }
         let actions = self.table_actions(at)?;
         let type_at = at.get("type")?;
@@ -235,8 +235,8 @@ impl TableLoader<'_> {
                 let meters = self.declared.meters.iter().zip(self.meters);
                 match (0..).zip(meters).find(|(_, (known, _))| known.name == name) {
                     Some((index, (_, Some(target)))) => Some((index, *target)),
-                    Some(_) => return meter.err("the meter is not a direct one"),
-                    None => return meter.err("there is no such meter"),
+                    Some(_) => return meter.err("the meter is not a direct meter"),
+                    None => return meter.err(format_args!("there is no meter {name:?}")),
                 }
             }
             None => None,
@@ -271,7 +271,7 @@ impl TableLoader<'_> {
         })
     }
 
-    /// Finds the actions of a table by id, or by name in older JSON that does not list ids.
+    /// Resolves the actions of a table by id, or by name in older JSON without ids.
     fn table_actions(&self, at: &JsonNode) -> Result<Vec<ActionId>, LoadError> {
         let (list, by_name) = match at.get_opt("action_ids") {
             Some(ids) => (ids.items()?, false),
@@ -313,7 +313,7 @@ impl TableLoader<'_> {
             }
         };
         if bits == 0 {
-            return target.err("a field without bits cannot be a key");
+            return target.err("a zero-width field cannot be a key");
         }
         let limbs = limbs(bits);
         let mask = match at.get_opt("mask") {
@@ -333,7 +333,7 @@ impl TableLoader<'_> {
         Ok((Key { slot, bits, kind, mask }, KeyInfo { name, kind, bits }))
     }
 
-    /// Returns an action with its arguments.
+    /// Loads an action with its arguments, as limbs.
     fn entry(&self, at: &JsonNode) -> Result<(ActionId, Vec<u64>), LoadError> {
         let action = self.action(&at.get("action_id")?)?;
         let data_at = at.get("action_data")?;
@@ -374,7 +374,7 @@ impl TableLoader<'_> {
                 }
                 ("range", MatchKind::Range) => (value("start")?, value("end")?),
                 (found, _) => {
-                    return kind_at.err(format_args!("a match of kind {found:?} does not fit the key"));
+                    return kind_at.err(format_args!("match kind {found:?} differs from the key's"));
                 }
             };
             matches.push(found);
@@ -386,8 +386,8 @@ impl TableLoader<'_> {
 }
 
 impl ActionProfile {
-    /// Adds the action profiles of a pipeline: those that it lists, and those that its tables describe themselves, as in
-    /// older JSON.
+    /// Adds the action profiles of a pipeline: those of its list and, in older JSON, those that its tables
+    /// define.
     pub fn load_all(
         pipeline: &JsonNode,
         layout: &Layout,
@@ -423,7 +423,7 @@ fn profile_name<'a>(table: &JsonNode<'a>) -> Option<JsonNode<'a>> {
     table.get_opt("action_profile").or_else(|| table.get_opt("act_prof_name"))
 }
 
-/// Returns a number that must fit a width, as limbs.
+/// Returns a number as limbs. Fails if it does not fit in `bits` bits, signed if it is negative.
 fn limbs_at_width(at: &JsonNode, bits: u32) -> Result<Vec<u64>, LoadError> {
     let big = at.hex_int()?;
     let signed_fit = big.negative && big.bits() < bits;
@@ -434,17 +434,17 @@ fn limbs_at_width(at: &JsonNode, bits: u32) -> Result<Vec<u64>, LoadError> {
     Ok(and(&limbs, &mask_limbs(bits, limbs.len())))
 }
 
-/// Returns the number of limbs of a value of this width.
+/// Returns the number of limbs of a value of `bits` bits; at least 1.
 pub(crate) fn limbs(bits: u32) -> usize {
     bits.div_ceil(64).max(1) as usize
 }
 
-/// Returns the lowest `bits` set, in `limbs` limbs.
+/// Returns a mask of the lowest `bits` bits, as `limbs` limbs.
 pub(crate) fn mask_limbs(bits: u32, limbs: usize) -> Vec<u64> {
     (0..limbs as u32).map(|limb| super::codegen::low_mask(bits.saturating_sub(limb * 64))).collect()
 }
 
-/// Returns the highest `prefix` of `bits` set.
+/// Returns a mask of the highest `prefix` of `bits` bits, as limbs.
 pub(crate) fn prefix_mask(bits: u32, prefix: u32) -> Vec<u64> {
     let limbs = limbs(bits);
     let below = mask_limbs(bits.saturating_sub(prefix), limbs);

@@ -48,13 +48,13 @@ pub(super) struct Entry {
     pub priority: Option<i32>,
     pub key: Vec<(Name, KeyValue)>,
     pub action: Action,
-    /// Its name in this test, for its counter.
+    /// The entry's name in this test, by which `check_counter` refers to it.
     pub alias: Option<String>,
 }
 
 #[derive(Clone, Debug)]
 pub(super) enum KeyValue {
-    /// A value, perhaps with digits that do not matter.
+    /// A value, possibly with `*` for digits that are ignored.
     Value(Number),
     Prefix(Number, u16),
     Range(Number, Number),
@@ -66,7 +66,7 @@ pub(super) struct Action {
     pub args: Vec<(Name, Number)>,
 }
 
-/// A cell of a counter array, or the entry whose counter is meant.
+/// The index of a cell of a counter array, or the name of an entry with a direct counter.
 #[derive(Clone, Debug)]
 pub(super) enum Cell {
     Index(usize),
@@ -87,11 +87,11 @@ pub(super) struct Bucket {
     pub burst: u64,
 }
 
-/// The frame that is expected.
+/// The expected frame.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Pattern {
-    /// One digit (0 to 15) each, `None` for any.
+    /// One hexadecimal digit each; `None` for any digit.
     pub(super) nibbles: Vec<Option<u8>>,
-    /// The frame ends here; otherwise more may follow.
+    /// True if the frame must end here.
     pub(super) exact: bool,
 }

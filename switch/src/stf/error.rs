@@ -1,11 +1,12 @@
-//! Errors of a test that cannot be run at all.
+//! Errors of a test that cannot be run.
 
 use std::fmt;
 
-/// A test that cannot be run: where, what is wrong, what to do. Displays as `file:line:column: message`.
+/// The error of a test that cannot be run: location, problem and remedy. Displays as `file:line:column:
+/// message`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct StfError {
-    /// The file, as it was named.
+    /// The file name passed to [`super::run`].
     pub file: String,
     /// Line, from 1.
     pub line: usize,
@@ -23,14 +24,14 @@ impl fmt::Display for StfError {
 
 impl std::error::Error for StfError {}
 
-/// A place in the file.
+/// A position in the file, from 1.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Position {
     pub line: usize,
     pub column: usize,
 }
 
-/// An error that does not know its file yet.
+/// An error without its file name.
 pub(super) type PositionedError = (Position, String);
 
 impl StfError {

@@ -1,35 +1,35 @@
-//! Words, names and numbers of one line.
+//! The lexer: words, names and numbers of one line.
 
 use super::error::{Position, PositionedError};
 
-/// A line, read from left to right.
+/// A line that is read from left to right.
 #[derive(Clone, Debug)]
 pub(super) struct LineLexer<'a> {
     text: &'a str,
     line: usize,
-    /// Byte offset of what was not read yet; blanks are skipped.
+    /// Byte offset of the unread rest, which never starts with a blank.
     at: usize,
 }
 
-/// A name with its place.
+/// A name with its position.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Name {
     pub text: String,
     pub place: Position,
 }
 
-/// A number as it was written.
+/// A number as written.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub(super) struct Number {
-    /// Big-endian, without leading zero bytes.
+    /// Big-endian, without leading zero bytes, except that digits of a number with `*` all count.
     pub value: Vec<u8>,
-    /// As long as `value`: zeros where a digit was `*`. Digits that were not written count.
+    /// Same length as `value`: zeros where a digit was `*`. `None` if there was no `*`.
     pub mask: Option<Vec<u8>>,
     pub place: Position,
 }
 
 impl Number {
-    /// As an integer, if it is small and has no `*`.
+    /// Returns the number as an integer, if it fits and has no `*`.
     pub fn to_u64(&self) -> Option<u64> {
         let small = self.value.len() <= 8 && self.mask.is_none();
         small.then(|| self.value.iter().fold(0, |n, &byte| n << 8 | u64::from(byte)))
@@ -37,7 +37,7 @@ impl Number {
 }
 
 impl<'a> LineLexer<'a> {
-    /// Returns a line without its comment.
+    /// Creates a lexer for a line without its comment.
     pub fn new(text: &'a str, line: usize) -> LineLexer<'a> {
         let mut quoted = false;
         let comment = text.find(|c| {
@@ -66,7 +66,7 @@ impl<'a> LineLexer<'a> {
         self.rest().is_empty()
     }
 
-    /// Returns an error at the present position: `message`, with a note if no more text follows there.
+    /// Returns an error at the current position, with a note if the line ends there.
     pub fn fault(&self, message: impl Into<String>) -> PositionedError {
         let message = message.into();
         let message = if self.is_done() { format!("the line ends too early: {message}") } else { message };
@@ -77,7 +77,7 @@ impl<'a> LineLexer<'a> {
         self.rest().chars().next()
     }
 
-    /// Takes a mark such as `(` or `==`, if it comes next.
+    /// Consumes a mark such as `(` or `==`. Returns whether it came next.
     pub fn take(&mut self, mark: &str) -> bool {
         let found = self.rest().starts_with(mark);
         if found {
@@ -95,10 +95,10 @@ impl<'a> LineLexer<'a> {
         if self.is_done() {
             return Ok(());
         }
-        Err(self.fault(format!("\"{}\" is one too many here; start a new line or remove it", self.rest())))
+        Err(self.fault(format!("unexpected \"{}\" at the end of the command", self.rest())))
     }
 
-    /// Takes everything up to the next blank.
+    /// Consumes everything up to the next blank.
     pub fn word(&mut self) -> Option<&'a str> {
         let rest = self.rest();
         let word = rest.split_whitespace().next()?;
@@ -107,11 +107,11 @@ impl<'a> LineLexer<'a> {
         Some(word)
     }
 
-    /// Takes a name: identifiers with dots, indices and `$`, or anything in quotes.
+    /// Consumes a name: an identifier with dots, indices and `$`, or any text in quotes.
     ///
     /// # Errors
     ///
-    /// There is no name here, or it has no closing quote. `what` describes it in the message.
+    /// No name comes next, or its closing quote is missing. `what` describes the name in the message.
     pub fn name(&mut self, what: &str) -> Result<Name, PositionedError> {
         let place = self.place();
         if let Some(quoted) = self.rest().strip_prefix('"') {
@@ -138,11 +138,11 @@ impl<'a> LineLexer<'a> {
         self.peek().is_some_and(|c| c.is_ascii_digit())
     }
 
-    /// Takes a number: decimal, `0x` or `0b`, the latter two with `*` for digits that do not matter.
+    /// Consumes a number: decimal, `0x` or `0b`; the latter two may have `*` for digits that are ignored.
     ///
     /// # Errors
     ///
-    /// There is no number here. `what` describes it in the message.
+    /// No number comes next. `what` describes it in the message.
     pub fn number(&mut self, what: &str) -> Result<Number, PositionedError> {
         let place = self.place();
         let rest = self.rest();
@@ -171,11 +171,11 @@ impl<'a> LineLexer<'a> {
         Ok(Number { value, mask: wild, place })
     }
 
-    /// Takes a number that fits `T`.
+    /// Consumes a number that fits `T`.
     ///
     /// # Errors
     ///
-    /// There is no number here, or it is too large.
+    /// No number comes next, or it is too large.
     pub fn integer<T: TryFrom<u64>>(&mut self, what: &str) -> Result<T, PositionedError> {
         let number = self.number(what)?;
         let value = number.to_u64().and_then(|value| T::try_from(value).ok());
@@ -183,7 +183,7 @@ impl<'a> LineLexer<'a> {
     }
 }
 
-/// Digits of `bits` bits each, `*` for any.
+/// Parses digits of `bits` bits each, with `*` for any digit.
 fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     if digits.is_empty() {
         return None;
@@ -207,7 +207,7 @@ fn positional(digits: &str, bits: usize) -> Option<(Vec<u8>, Option<Vec<u8>>)> {
     Some((value, wild.then_some(mask)))
 }
 
-/// Returns a decimal number of any length.
+/// Parses a decimal number of any length.
 fn decimal(digits: &str) -> Option<Vec<u8>> {
     if digits.is_empty() || !digits.bytes().all(|c| c.is_ascii_digit()) {
         return None;
@@ -228,7 +228,7 @@ fn decimal(digits: &str) -> Option<Vec<u8>> {
     Some(value)
 }
 
-/// Removes leading zero bytes, but leaves one byte.
+/// Removes leading zero bytes, except the last byte.
 fn trim(value: &mut Vec<u8>) {
     let zeros = value.iter().take_while(|&&byte| byte == 0).count().min(value.len().saturating_sub(1));
     value.drain(..zeros);

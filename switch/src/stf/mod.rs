@@ -1,6 +1,6 @@
-//! Packet tests in p4c's STF language, on the embedded switch, without root privileges, sockets or a clock.
+//! Packet tests in p4c's STF language on the embedded switch, without root privileges, sockets or a clock.
 //!
-//! A test is a text file, one command a line; `#` starts a comment. Words are those of p4c
+//! A test is a text file with one command per line; `#` starts a comment. The commands are those of p4c
 //! (tools/stf and backends/bmv2/bmv2stf.py), so that its tests run unchanged:
 //!
 //! | command | meaning |
@@ -21,7 +21,7 @@
 //! Values are decimal, `0x` or `0b`; the latter two take `*` for digits that do not matter (ternary keys,
 //! the end of a prefix, registers). A prefix may also be `value/length`, a range `low..high`. A value
 //! without `*` matches all bits of its field, also those of digits that were not written.
-//! Tables, actions and keys may be named by an end of their name that no other has.
+//! A table, action or key may be named by a suffix of its name that is unique.
 //!
 //! Beyond p4c there are
 //!
@@ -32,9 +32,9 @@
 //! | `queue_rate N [P [prio]]` | packets per second (or `10Mbps`) of all ports, one port, one queue; 0 is unlimited |
 //! | `queue_depth N [P]` | at most N packets in each queue |
 //!
-//! The switch has ports 0 to 510. A port no line names may send what it likes, as in p4c, unless
-//! `no_packet` says otherwise. At the end the queues are emptied and the frames of each port compared
-//! with what was expected there, in order.
+//! The switch has ports 0 to 510. Ports that no line names may send any frames, as in p4c, unless `no_packet`
+//! forbids it. At the end the queues are emptied, and the frames of each port are compared with the expected
+//! ones, in order.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -55,13 +55,14 @@ use crate::program::Program;
 use crate::trace::PacketTrace;
 use std::sync::Arc;
 
-/// Runs the test `text` on a new switch with `program`; errors name it `file`. A test that fails is run again
-/// with a trace, which takes the interpreter: frames and values are those of the program's engine.
+/// Runs the test `text` on a new switch with `program`. `file` is the name in errors. A failing test is run
+/// again with a trace, which uses the interpreter; the reported frames and values are those of the program's
+/// engine.
 ///
 /// # Errors
 ///
-/// The test cannot be parsed, or a command names something that the program does not have. A test that ran
-/// and did not pass is no error: see [`Outcome::passed`].
+/// The test cannot be parsed, or a command names an object that the program does not have. A failed
+/// expectation is no error: see [`TestOutcome::passed`].
 pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome, StfError> {
     let outcome = run_traced::<NoTrace>(program.clone(), text, file)?;
     if outcome.passed() {
@@ -70,11 +71,11 @@ pub fn run(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome,
     Ok(outcome.explain(trace(program, text, file)?))
 }
 
-/// Runs a test as [`run`] does and keeps the path of every packet.
+/// Same as [`run`], and records the path of every packet.
 ///
 /// # Errors
 ///
-/// As [`run`].
+/// See [`run`].
 pub fn trace(program: Arc<Program>, text: &str, file: &str) -> Result<TestOutcome, StfError> {
     run_traced::<PacketTrace>(program, text, file)
 }

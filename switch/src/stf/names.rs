@@ -1,4 +1,4 @@
-//! Names and values of a test, as the program has them.
+//! Resolves the names of a test, and converts its values to the widths of the program.
 
 use super::ast::{Action, Entry, KeyValue};
 use super::error::PositionedError;
@@ -6,7 +6,7 @@ use super::lexer::{Name, Number};
 use crate::pipeline::{ActionCall, KeyMatch};
 use crate::program::{ActionInfo, KeyInfo, MatchKind, Program, TableId, TableInfo};
 
-/// Returns the table by its name, or by the end of it if no other table has that.
+/// Returns the table with this name: the full name, or a suffix that is unique.
 pub(super) fn table<'p>(
     program: &'p Program,
     name: &Name,
@@ -16,14 +16,14 @@ pub(super) fn table<'p>(
     Ok(tables[index])
 }
 
-/// Returns the table whose entries have this meter, if it is a direct one.
+/// Returns the table with this direct meter; `None` if no direct meter has the name.
 pub(super) fn metered_table(program: &Program, meter: &Name) -> Option<TableId> {
     let tables: Vec<_> = program.tables().filter(|(_, info)| info.direct_meter.is_some()).collect();
     let names = tables.iter().filter_map(|(_, info)| info.direct_meter.as_deref());
     find(names, "meter", meter).ok().map(|index| tables[index].0)
 }
 
-/// Returns the one of `names` that is meant: the whole name, or the only one that ends so.
+/// Returns the index of the name that `wanted` denotes: the full name, or a suffix that is unique.
 fn find<'a>(
     names: impl Iterator<Item = &'a str> + Clone,
     kind: &str,
@@ -33,29 +33,29 @@ fn find<'a>(
     if let Some(index) = names.clone().position(|name| name == text) {
         return Ok(index);
     }
-    // p4c's own runner takes any ending; one that begins a part of the name is the better match.
+    // p4c's own runner accepts any suffix. A suffix that starts after a dot takes precedence.
     let ends = |name: &str| name.strip_suffix(text).is_some_and(|rest| rest.ends_with('.'));
     for fits in [&ends as &dyn Fn(&str) -> bool, &|name: &str| name.ends_with(text)] {
         let mut fitting = names.clone().enumerate().filter(|(_, name)| fits(name));
         match (fitting.next(), fitting.next()) {
             (Some((index, _)), None) => return Ok(index),
             (Some((_, one)), Some((_, other))) => {
-                let message = format!("{text:?} may be {kind} {one} or {other}; write more of the name");
+                let message = format!("ambiguous name {text:?}: {kind} {one} or {other}");
                 return Err((wanted.place, message));
             }
             (None, _) => {}
         }
     }
-    // p4c makes a table of every statement outside of one; nobody adds entries there.
+    // p4c turns statements outside of tables into hidden tables, which take no entries.
     let known: Vec<&str> = names.filter(|name| !name.starts_with("tbl_")).collect();
     let message = match known.len() {
-        0 => format!("there is no {kind} {text:?}: there is none at all"),
+        0 => format!("there is no {kind} {text:?}; the program has none"),
         _ => format!("there is no {kind} {text:?}; there are {}", known.join(", ")),
     };
     Err((wanted.place, message))
 }
 
-/// Returns the match of an entry, one for each key of the table.
+/// Returns the match of an entry, one per key element of the table.
 pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, PositionedError> {
     let mut given: Vec<Option<&KeyValue>> = vec![None; info.key.len()];
     for (name, value) in &entry.key {
@@ -77,7 +77,7 @@ pub(super) fn key(info: &TableInfo, entry: &Entry) -> Result<Vec<KeyMatch>, Posi
 
 fn key_index(info: &TableInfo, name: &Name) -> Result<usize, PositionedError> {
     let names = || info.key.iter().map(|key| key.name.as_str());
-    // p4c writes `stack$0` for `stack[0]`, and leaves out the `$` around `$valid$`.
+    // p4c writes `stack$0` for `stack[0]`, and omits the `$` around `$valid$`.
     let spellings = [
         name.text.clone(),
         format!("{}$", name.text),
@@ -94,7 +94,7 @@ fn key_index(info: &TableInfo, name: &Name) -> Result<usize, PositionedError> {
     find(names(), &format!("key of table {}", info.name), name)
 }
 
-/// `a$0.b` as `a[0].b`; empty if there is no such part.
+/// Converts `a$0.b` to `a[0].b`; returns an empty string if there is no such index.
 fn stack_index(text: &str) -> String {
     let Some((before, after)) = text.split_once('$') else { return String::new() };
     let digits = after.find(|c: char| !c.is_ascii_digit()).unwrap_or(after.len());
@@ -149,7 +149,7 @@ fn key_match(key: &KeyInfo, value: &KeyValue) -> Result<KeyMatch, PositionedErro
     }
 }
 
-/// Returns the bytes of a number in a field of `bits`.
+/// Returns a number as ceil(bits / 8) bytes.
 pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, PositionedError> {
     let used = number
         .value
@@ -162,7 +162,7 @@ pub(super) fn fit(number: &Number, what: &str, bits: u32) -> Result<Vec<u8>, Pos
     Ok(resize(&number.value, 0, bits))
 }
 
-/// Returns a mask for a field of `bits`: ones in front of what was written.
+/// Returns a mask for a field of `bits`, with ones before the written digits.
 fn widen(mask: &[u8], bits: u32) -> Vec<u8> {
     let mut mask = resize(mask, 0xff, bits);
     if let (Some(first), true) = (mask.first_mut(), !bits.is_multiple_of(8)) {
@@ -187,7 +187,7 @@ fn prefix_mask(bits: u32, prefix_len: u32) -> Vec<u8> {
     mask
 }
 
-/// Returns the action with its arguments in the program's order.
+/// Resolves an action, and puts its arguments in the program's order.
 pub(super) fn action(
     program: &Program,
     info: &TableInfo,
@@ -225,7 +225,7 @@ pub(super) fn action(
     Ok(ActionCall::Action { name: action.name.clone(), args: args.collect::<Result<_, _>>()? })
 }
 
-/// Returns whether two values of a field are equal in the bits that the mask `wild` has set, or in all if there is none.
+/// Returns whether two values are equal in the bits of the mask `wild`; `None` compares all bits.
 pub(super) fn same(one: &[u8], other: &[u8], wild: Option<&[u8]>) -> bool {
     let len = one.len().max(other.len());
     let bits = len as u32 * 8;

@@ -5,82 +5,67 @@ use crate::engine::SwitchCounters;
 use crate::trace::PacketTrace;
 use std::fmt;
 
-/// A frame that left the switch.
+/// A frame that the switch sent.
 #[derive(Clone, Debug)]
 pub struct ReceivedFrame {
-    /// Its bytes.
     pub bytes: Vec<u8>,
-    /// Line number of the packet that was last sent in before the frame left.
+    /// Line number of the last packet that was sent to the switch before the frame left.
     pub packet_line: usize,
-    /// The headers the deparser emitted, with their lengths in bytes, if the test was traced.
+    /// The headers that the deparser emitted, with their lengths in bytes; empty if the test was not traced.
     pub headers: Vec<(String, usize)>,
 }
 
-/// A difference between the expected frames or values and the actual ones. Displays with a hex diff.
+/// A difference between expectation and result. Displays with a hex diff.
 #[derive(Clone, Debug)]
 pub struct Failure {
     /// Line number of the expectation.
     pub line: usize,
-    /// The kind of difference.
     pub kind: FailureKind,
 }
 
-/// The kinds of differences.
+/// The kind of a difference.
 #[derive(Clone, Debug)]
 pub enum FailureKind {
-    /// A frame came that differs.
-    Differs {
-        /// Where.
-        port: u16,
-        /// The expected frame.
-        expected: Pattern,
-        /// The frame that came instead.
-        received: ReceivedFrame,
-    },
-    /// No frame came.
+    /// The next frame at the port differs from the expected one.
+    Differs { port: u16, expected: Pattern, received: ReceivedFrame },
+    /// The port sent no further frame.
     Missing {
-        /// Where.
         port: u16,
-        /// The expected frame, if the test says more than that there is one.
+        /// The expected frame; `None` if any frame was expected.
         expected: Option<Pattern>,
     },
-    /// A frame came that nobody expects.
-    Unexpected {
-        /// Where.
-        port: u16,
-        /// The frame.
-        received: ReceivedFrame,
-    },
-    /// A counter or register has another value.
+    /// The port sent a frame that was not expected.
+    Unexpected { port: u16, received: ReceivedFrame },
+    /// A counter or register has another value; the text names both.
     Value(String),
 }
 
 /// The result of a test. Displays as a report.
 #[derive(Clone, Debug)]
 pub struct TestOutcome {
-    /// Packets sent into the switch.
+    /// Packets sent to the switch.
     pub packets: usize,
-    /// Frames that came out.
+    /// Frames that the switch sent.
     pub frames: usize,
-    /// Values that were read: `line: object = value`.
+    /// Values that the test read: `line: object = value`.
     pub notes: Vec<String>,
-    /// Everything that did not come as expected, by port and order.
+    /// All differences, by port and order.
     pub failures: Vec<Failure>,
-    /// The traces of the packets, each with its line number, if the test was traced.
+    /// The traces of the packets, each with the line number of its packet; empty if the test was not traced.
     pub traces: Vec<(usize, PacketTrace)>,
-    /// The switch's counters at the end, among them the packets dropped by each reason.
+    /// The switch's counters at the end of the test, including drops by reason.
     pub counters: SwitchCounters,
 }
 
 impl TestOutcome {
-    /// Returns whether everything came as expected.
+    /// Returns whether there are no differences.
     pub fn passed(&self) -> bool {
         self.failures.is_empty()
     }
 }
 
 impl TestOutcome {
-    /// Adds what a repetition in the interpreter says about the failures: the headers of frames, and the traces.
+    /// Adds the headers and traces of a second run, in the interpreter, to the failures of this one.
     pub(super) fn explain(mut self, traced: TestOutcome) -> TestOutcome {
         let mut known = 0;
         for failure in &mut self.failures {
@@ -100,7 +85,7 @@ impl TestOutcome {
 }
 
 impl Failure {
-    /// Returns whether the other one is the same, with or without the headers of its frame.
+    /// Returns whether the other failure is the same, except for the headers of its frame.
     fn is_same(&self, other: &Failure) -> bool {
         use FailureKind::{Differs, Missing, Unexpected, Value};
         let kinds = match (&self.kind, &other.kind) {
@@ -117,7 +102,7 @@ impl Failure {
 }
 
 impl Pattern {
-    /// Returns the first byte in which `frame` differs, if any.
+    /// Returns the first byte at which `frame` differs, if any.
     pub(super) fn first_difference(&self, frame: &[u8]) -> Option<usize> {
         let digits = frame.iter().flat_map(|&byte| [byte >> 4, byte & 0xf]);
         let mut received = digits.clone();
@@ -134,7 +119,7 @@ impl Pattern {
         self.nibbles.len().div_ceil(2)
     }
 
-    /// Formats a byte with its wild digits; blanks behind the end.
+    /// Formats a byte with `*` for ignored digits; blanks after the end.
     fn byte(&self, index: usize) -> String {
         let digit = |nibble: Option<&Option<u8>>| match nibble {
             None => ' ',
@@ -144,7 +129,7 @@ impl Pattern {
         [2 * index, 2 * index + 1].map(|at| digit(self.nibbles.get(at))).iter().collect()
     }
 
-    /// Returns whether a byte of the frame is as expected.
+    /// Returns whether a byte of the frame matches.
     fn accepts(&self, index: usize, byte: Option<&u8>) -> bool {
         let expected = [2 * index, 2 * index + 1].map(|at| self.nibbles.get(at));
         match byte {
@@ -167,10 +152,10 @@ impl fmt::Display for Pattern {
     }
 }
 
-/// Bytes in a row of the diff.
+/// Bytes per row of the diff.
 const ROW: usize = 16;
 
-/// The rows that differ, and where they do.
+/// Writes the rows that differ, with marks below the differing bytes.
 fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -> fmt::Result {
     let rows = expected.len().max(received.len()).div_ceil(ROW);
     for row in 0..rows {
@@ -192,7 +177,7 @@ fn write_diff(f: &mut fmt::Formatter<'_>, expected: &Pattern, received: &[u8]) -
 }
 
 impl ReceivedFrame {
-    /// Returns the header that a byte belongs to, and its position in it.
+    /// Returns the header to which a byte belongs, and its offset in it.
     fn header_of(&self, byte: usize) -> Option<(&str, usize)> {
         let mut start = 0;
         for (name, len) in &self.headers {

@@ -1,4 +1,4 @@
-//! Reads a test, line by line. The language is described in the [module](super) above.
+//! Parses a test line by line. The [parent module](super) describes the language.
 
 use super::ast::{Action, Bucket, Cell, Check, Command, Entry, KeyValue, Pattern, Statement};
 use super::error::PositionedError;
@@ -6,7 +6,7 @@ use super::lexer::{LineLexer, Name};
 use crate::tm::Rate;
 use weir_units::{Bandwidth, Time};
 
-/// Returns all statements of a test, or the first fault.
+/// Returns all statements of a test, or the first error.
 pub(super) fn parse(text: &str) -> Result<Vec<Statement>, PositionedError> {
     let mut statements = Vec::new();
     for (index, text) in text.lines().enumerate() {
@@ -35,7 +35,7 @@ const COMMANDS: &str = "packet, expect, no_packet, add, setdefault, remove, chec
     mirroring_get, mc_mgrp_create, mc_node_create, mc_node_update, mc_node_associate, wait, time, \
     queue_rate and queue_depth";
 
-/// Parses the rest of a command; `None` for an unknown word.
+/// Parses the arguments of a command; `None` for an unknown command.
 fn command(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, PositionedError>> {
     Some(match word {
         "packet" => packet(line),
@@ -70,7 +70,7 @@ fn packet(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let (start, mut nibbles) = (line.place(), Vec::new());
     while let Some(c) = line.peek() {
         let Some(digit) = c.to_digit(16) else {
-            return Err(line.fault(format!("`{c}` is no digit of a packet; write hex digits, 0 to F")));
+            return Err(line.fault(format!("`{c}` is not a digit of a packet; write hex digits, 0 to F")));
         };
         nibbles.push(digit as u8);
         line.take(c.encode_utf8(&mut [0; 4]));
@@ -98,7 +98,7 @@ fn expect(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
                 Some(digit) => nibbles.push(Some(digit as u8)),
                 None => {
                     let message = format!(
-                        "`{c}` is no digit of a packet; write 0 to F, * for any digit, $ for its end"
+                        "`{c}` is not a digit of a packet; write 0 to F, * for any digit, $ for its end"
                     );
                     return Err(line.fault(message));
                 }
@@ -141,7 +141,7 @@ fn key_value(line: &mut LineLexer<'_>) -> Result<KeyValue, PositionedError> {
     }
 }
 
-/// Parses the arguments of an action, behind the `(`.
+/// Parses the arguments of an action, after the `(`.
 fn action(name: Name, line: &mut LineLexer<'_>) -> Result<Action, PositionedError> {
     let mut args = Vec::new();
     while !line.take(")") {
@@ -158,7 +158,7 @@ fn action(name: Name, line: &mut LineLexer<'_>) -> Result<Action, PositionedErro
 fn set_default(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let table = line.name("the name of a table")?;
     let name = line.name("an action like drop()")?;
-    line.expect("(", "behind the name of an action")?;
+    line.expect("(", "after the name of an action")?;
     Ok(Command::SetDefault { table, action: action(name, line)? })
 }
 
@@ -222,12 +222,12 @@ fn counter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Posit
     })
 }
 
-/// Longest first, so that `<=` is not read as `<`.
+/// Longest first, so that `<=` is not parsed as `<`.
 const RELATIONS: &[&str] = &["==", "!=", "<=", ">=", "<", ">"];
 
 fn check_counter(line: &mut LineLexer<'_>) -> Result<Command, PositionedError> {
     let counter = line.name("the name of a counter")?;
-    line.expect("(", "behind the name of a counter")?;
+    line.expect("(", "after the name of a counter")?;
     let cell = if line.at_number() {
         Cell::Index(line.integer("an index")?)
     } else {
@@ -280,7 +280,7 @@ fn meter(word: &str, line: &mut LineLexer<'_>) -> Option<Result<Command, Positio
     })())
 }
 
-/// `rate:burst`, the rate in units per microsecond as in simple_switch_CLI.
+/// Parses `rate:burst`, the rate in units per microsecond as in simple_switch_CLI.
 fn bucket(line: &mut LineLexer<'_>) -> Result<Bucket, PositionedError> {
     let place = line.place();
     let word = line.word().unwrap_or_default();
@@ -389,10 +389,10 @@ mod tests {
         assert!(fault("packet 0").2.starts_with("the line ends too early: the bytes"));
         assert_eq!((fault("packet 0 ABC").0, fault("packet 0 ABC").1), (1, 10));
         assert!(fault("packet 0 ABC").2.contains("3 hex digits"));
-        assert!(fault("packet 0 0G").2.contains("`G` is no digit"));
+        assert!(fault("packet 0 0G").2.contains("`G` is not a digit"));
         assert!(fault("add t h.f:0x1").2.contains("or an action like drop()"));
         assert!(fault("add t h.f:0x1 act(port:1").2.contains("`,` is missing between arguments"));
-        assert!(fault("expect 1 AA $ BB").2.contains("one too many"));
+        assert!(fault("expect 1 AA $ BB").2.contains("unexpected"));
         assert!(fault("pakcet 0 AA").2.contains("no command \"pakcet\""));
         assert!(fault("time 5").2.contains("has no unit"));
         assert!(fault("remove t").2.contains("remove all"));

@@ -1,4 +1,4 @@
-//! Runs a test on a switch whose clock moves only when the test says so.
+//! Runs a test on a switch whose clock only the test advances.
 
 use super::ast::{Cell, Check, Command, Pattern, Statement};
 use super::error::{Position, PositionedError};
@@ -20,11 +20,11 @@ use weir_units::{Bytes, Time};
 struct Port {
     expected: Vec<(usize, Option<Pattern>)>,
     frames: Vec<ReceivedFrame>,
-    /// The test names the port, so that every frame there must be expected.
+    /// The test names the port, so every frame there must be expected.
     is_checked: bool,
 }
 
-/// A node of a multicast group: copies with one id.
+/// A multicast node: copies with one replication id.
 struct Node {
     instance: u16,
     ports: Vec<u16>,
@@ -36,7 +36,7 @@ pub(super) struct Runner<T> {
     now: Time,
     ready: ReadyPorts,
     ports: BTreeMap<u16, Port>,
-    /// Nothing may come out anywhere that is not expected.
+    /// Set by `no_packet` without a port: every frame at any port must be expected.
     strict: bool,
     added: Vec<(TableId, EntryHandle)>,
     aliases: BTreeMap<String, (TableId, EntryHandle)>,
@@ -51,9 +51,9 @@ pub(super) struct Runner<T> {
     traces: Vec<(usize, PacketTrace)>,
 }
 
-/// A watcher of the switch during a test: a trace, or nothing.
+/// A tracer for tests: a trace, or none.
 pub(super) trait TestTracer: SwitchTracer + Default {
-    /// Returns the headers of the last frame with their lengths, as far as they were seen.
+    /// Returns the headers of the last frame with their lengths; empty without a trace.
     fn headers(&self) -> Vec<(String, usize)>;
     /// Returns the trace; empty if there is none.
     fn into_trace(self) -> PacketTrace;
@@ -85,14 +85,14 @@ impl TestTracer for PacketTrace {
     }
 }
 
-/// The seed of the program's `random`: a test is the same every time.
+/// The seed of the switch, fixed so that a test is deterministic.
 const SEED: u64 = 1;
 
 fn refuse(place: Position) -> impl Fn(TableError) -> PositionedError {
     move |error| (place, error.to_string())
 }
 
-/// The meters of a table's entries: of one entry, counted from 0, or of all that are there.
+/// Sets the rates of a direct meter: of the entry with handle `index`, or of all entries.
 fn set_direct(
     pipeline: &mut Pipeline,
     table: TableId,
@@ -111,7 +111,7 @@ fn set_direct(
 }
 
 impl<T: TestTracer> Runner<T> {
-    /// Creates a switch with every port that v1model has, without limits.
+    /// Creates a switch with all v1model ports except the drop port, without queue limits.
     pub fn new(program: Arc<Program>) -> Result<Runner<T>, PositionedError> {
         let config = SwitchConfig::new(0..SwitchConfig::DROP_PORT);
         let switch = Switch::new(program.clone(), config, SEED)
@@ -164,7 +164,7 @@ impl<T: TestTracer> Runner<T> {
         self.run_until(self.now);
     }
 
-    /// Puts the trace of the last packet away.
+    /// Stores the trace of the last packet.
     fn keep_trace(&mut self) {
         let trace = std::mem::take(&mut self.tracer).into_trace();
         if !trace.events().is_empty() {
@@ -187,7 +187,7 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    /// Sends everything that may be sent now, by port.
+    /// Sends everything that may be sent now, by port number.
     fn send_ready(&mut self) {
         let mut waiting = BTreeSet::new();
         while let Some(port) = self.ready.0.pop_first() {
@@ -198,7 +198,7 @@ impl<T: TestTracer> Runner<T> {
                     self.ports.entry(port).or_default().frames.push(frame);
                     self.ready.0.insert(port);
                 }
-                // A rate holds the port back.
+                // The port waits for its rate.
                 None if self.switch.next_ready(port).is_some_and(|next| next > self.now) => {
                     waiting.insert(port);
                 }
@@ -208,7 +208,7 @@ impl<T: TestTracer> Runner<T> {
         self.ready.0.append(&mut waiting);
     }
 
-    /// Empties the queues and compares everything.
+    /// Empties the queues and compares the frames of all ports.
     pub fn finish(mut self) -> TestOutcome {
         self.run_until(Time::MAX);
         self.keep_trace();
@@ -303,7 +303,7 @@ impl<T: TestTracer> Runner<T> {
         }
     }
 
-    /// Multicast and clones. Gives the command back if it is of another kind.
+    /// Runs commands for multicast groups and clone sessions. Returns the command if it is of another kind.
     fn replication(&mut self, place: Position, command: Command) -> Result<Option<Command>, PositionedError> {
         let refuse = |error: crate::engine::ReplicationError| (place, error.to_string());
         match command {
@@ -353,7 +353,7 @@ impl<T: TestTracer> Runner<T> {
         Ok(None)
     }
 
-    /// Tells the switch what the nodes of each group come to, each node's ports in ascending order.
+    /// Sets the replicas of all groups from their nodes, the ports of each node in ascending order.
     fn set_groups(&mut self) -> Result<(), crate::engine::ReplicationError> {
         for (&group, members) in &self.groups {
             let replicas = members.iter().flat_map(|&node| {
@@ -366,7 +366,7 @@ impl<T: TestTracer> Runner<T> {
         Ok(())
     }
 
-    /// Counters, registers and meters.
+    /// Runs commands for counters, registers and meters.
     fn state(&mut self, place: Position, command: Command) -> Result<(), PositionedError> {
         let pipeline = self.switch.pipeline_mut();
         match command {
@@ -424,7 +424,7 @@ impl<T: TestTracer> Runner<T> {
                 }
                 Ok(())
             }
-            // Everything else was done before.
+            // All other commands have been handled by the callers.
             _ => Ok(()),
         }
     }
@@ -503,7 +503,7 @@ fn hex(value: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-/// Compares the next frame of a port with the expectation. `None`: they agree.
+/// Compares the next frame of a port with the expectation; `None` if they match.
 fn compare(
     port: u16,
     line: usize,

@@ -3,22 +3,23 @@
 use thiserror::Error;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The highest port number: v1model ports have 9 bits. (511 is the usual drop port, which [`crate::engine`] refuses.)
+/// The highest port number: v1model ports have 9 bits. (511 is the usual drop port, which [`crate::engine`]
+/// rejects.)
 pub const MAX_PORT: u16 = 511;
-/// The most strict priorities a port can have (802.1Q has as many).
+/// The most strict priorities of a port, as in IEEE 802.1Q.
 pub const MAX_PRIORITIES: u8 = 8;
 
 /// The rate at which the traffic manager lets a port or a queue send.
 ///
-/// A driver whose transmitter serialises frames (virtual time, a NIC) leaves it [`Rate::Unlimited`].
+/// A driver whose transmitter serialises frames (virtual time, a NIC) uses [`Rate::Unlimited`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Rate {
-    /// As fast as the driver asks.
+    /// As fast as the driver dequeues.
     #[default]
     Unlimited,
     /// Bits of the queued frame per second.
     Bits(Bandwidth),
-    /// Packets per second, as BMv2's `set_queue_rate`; 0 is unlimited there and here.
+    /// Packets per second, as in BMv2's `set_queue_rate`; 0 means unlimited, as there.
     Packets(u64),
 }
 
@@ -33,61 +34,59 @@ impl Rate {
         }
     }
 
-    /// Returns whether there is a rate to keep.
+    /// Returns whether the rate is limited.
     pub(super) fn limits(self) -> bool {
         !matches!(self, Rate::Unlimited | Rate::Packets(0))
     }
 }
 
-/// The capacity of one queue (one port, one priority). Packets beyond it are dropped at the tail.
+/// The capacity of one queue. Packets that exceed it are dropped at the tail.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct QueueLimits {
-    /// Capacity in packets.
     pub packets: u32,
-    /// Capacity in bytes.
     pub bytes: Bytes,
 }
 
 impl QueueLimits {
-    /// Only the shared buffer limits a queue.
+    /// No limits except the shared buffer.
     pub const NONE: QueueLimits = QueueLimits { packets: u32::MAX, bytes: Bytes::MAX };
-    /// BMv2's default: 64 packets in each queue (simple_switch.cpp, `egress_buffers`).
+    /// BMv2's default: 64 packets per queue (simple_switch.cpp, `egress_buffers`).
     pub const BMV2: QueueLimits = QueueLimits { packets: 64, bytes: Bytes::MAX };
 }
 
-/// A port of the switch.
+/// The configuration of a port.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PortConfig {
-    /// Its number, as the P4 program sees it.
+    /// The port number in the P4 program, 0 to [`MAX_PORT`].
     pub port: u16,
-    /// The rate the traffic manager keeps to.
+    /// The rate to which the traffic manager shapes the port.
     pub rate: Rate,
-    /// The limits of each of its queues.
+    /// The limits of each queue of the port.
     pub limits: QueueLimits,
-    /// Its share of the lossless buffer; `None` if nobody on this port heeds pause frames.
+    /// The port's share of the lossless buffer; `None` if its neighbour does not handle pause frames.
     pub pfc: Option<PfcPort>,
 }
 
 impl PortConfig {
-    /// Returns a port without rate, limits or PFC.
+    /// Creates a port without rate, limits or PFC.
     pub const fn new(port: u16) -> PortConfig {
         PortConfig { port, rate: Rate::Unlimited, limits: QueueLimits::NONE, pfc: None }
     }
 }
 
-/// The lossless share of one ingress port. Only [`PfcMode::Dynamic`] reads it.
+/// The lossless share of one ingress port. Used only with [`PfcMode::Dynamic`].
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct PfcPort {
-    /// Set aside for what still arrives after a pause was sent.
+    /// Bytes reserved for packets that arrive after a pause was sent.
     pub headroom: Bytes,
-    /// A queue may use the free shared buffer shifted right by this.
+    /// The threshold of a queue is the free pool shifted right by this.
     pub alpha_shift: u8,
 }
 
 impl PfcPort {
-    /// Returns the share that the HPCC simulator gives a port (third.cc:819-850): a headroom of three times
-    /// the bytes in flight on the link, and 1/8 of the free pool for ports at NIC rate, twice as much for
-    /// each doubling above.
+    /// Returns the share of a port in the HPCC simulator (third.cc:819-850): a headroom of three times the
+    /// bytes in flight on the link, and 1/8 of the free pool for ports at NIC rate, doubled for each doubling
+    /// of the rate.
     pub fn for_link(rate: Bandwidth, delay: Time, nic_rate: Bandwidth) -> PfcPort {
         const HEADROOM_DELAYS: u64 = 3;
         const SHIFT_AT_NIC_RATE: u8 = 3;
@@ -99,29 +98,29 @@ impl PfcPort {
     }
 }
 
-/// Priority flow control: when to tell the neighbour on an ingress port to stop a priority.
+/// Priority flow control: when the neighbour on an ingress port must pause a priority.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct PfcConfig {
-    /// The limit of an ingress port's buffer use, above which its neighbour is paused.
+    /// The threshold of an ingress queue's buffer use above which its neighbour is paused.
     pub mode: PfcMode,
-    /// Bytes by which the use must fall below the threshold before the neighbour may send again.
+    /// Bytes by which the use must fall below the threshold before the neighbour may resume.
     pub resume_offset: Bytes,
-    /// Priorities that are never paused and that PFC does not count, one bit each.
+    /// Priorities that are never paused and not counted by PFC, one bit each.
     pub exempt: u8,
 }
 
-/// The rule that sets the threshold.
+/// The rule for the threshold.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PfcMode {
-    /// Pause at a fixed use of the buffer by one (ingress port, priority).
+    /// A fixed buffer use per ingress port and priority.
     Fixed {
-        /// Pause when the use reaches this.
+        /// The use at which a pause is sent.
         threshold: Bytes,
     },
-    /// The HPCC simulator's shared buffer (switch-mmu.cc:36-98): the threshold is a share of what is
-    /// free; headroom and a reserve are kept aside for every port.
+    /// The HPCC simulator's shared buffer (switch-mmu.cc:36-98): the threshold is a share of the free pool.
+    /// The pool excludes the headroom and reserve of all ports.
     Dynamic {
-        /// Kept aside for each port.
+        /// Bytes reserved per port.
         reserve: Bytes,
     },
 }
@@ -132,7 +131,7 @@ impl PfcConfig {
     /// The HPCC simulator's reserve per port (switch-mmu.cc).
     pub const RESERVE: Bytes = Bytes::new(4096);
 
-    /// The HPCC simulator's dynamic threshold with its reserve and resume offset.
+    /// Returns the HPCC simulator's dynamic threshold with its reserve and resume offset.
     pub const fn dynamic() -> PfcConfig {
         let mode = PfcMode::Dynamic { reserve: Self::RESERVE };
         PfcConfig { mode, resume_offset: Self::RESUME_OFFSET, exempt: 0 }
@@ -143,72 +142,50 @@ impl PfcConfig {
     }
 }
 
-/// A whole traffic manager.
+/// The configuration of a traffic manager.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TmConfig {
-    /// Its ports.
     pub ports: Vec<PortConfig>,
-    /// Number of strict priorities of each port, 1 to [`MAX_PRIORITIES`]; the highest number is served first.
+    /// Number of strict priorities per port, 1 to [`MAX_PRIORITIES`]; the highest number is served first.
     pub priorities: u8,
-    /// Weights of the queues 1, 2, ... of each port, which it serves by deficit round robin instead of by priority: below
-    /// the queues that follow them, above queue 0. Empty: none.
+    /// Weights of the queues 1, 2, ... of each port, which deficit round robin serves. The queues after them
+    /// have strict priority over them; queue 0 is served last. Empty: all queues have strict priority.
     pub weights: Vec<u16>,
-    /// The packet buffer all queues share.
+    /// The packet buffer that all queues share.
     pub buffer: Bytes,
-    /// Lossless classes, if any.
+    /// Lossless classes; `None` for none.
     pub pfc: Option<PfcConfig>,
 }
 
-/// A reason why a configuration was refused.
+/// The error of a configuration.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TmConfigError {
-    /// Two ports have one number.
     #[error("port {0} is configured twice; give every port its own number")]
     DuplicatePort(u16),
-    /// A port number v1model cannot hold.
-    #[error("port {0} is beyond {MAX_PORT}, the last port of v1model; choose a lower number")]
+    #[error("port {0} exceeds the maximum of {MAX_PORT} (v1model ports have 9 bits)")]
     PortTooHigh(u16),
-    /// A number of queues that strict priority does not know.
-    #[error("a port cannot have {0} priorities; choose 1 to {MAX_PRIORITIES}")]
+    #[error("invalid number of priorities {0}; choose 1 to {MAX_PRIORITIES}")]
     Priorities(u8),
-    /// More weights than queues.
-    #[error("{weights} queues cannot have weights: of {priorities} queues of a port, those from 1 on can")]
-    Weights {
-        /// Number of weights.
-        weights: usize,
-        /// Queues of a port.
-        priorities: u8,
-    },
-    /// A queue that would never be served.
+    #[error(
+        "{weights} weights for {priorities} queues: queue 0 has no weight, so there must be fewer weights than queues"
+    )]
+    Weights { weights: usize, priorities: u8 },
     #[error("a queue has weight 0 and would never be served; give it 1 or more")]
     ZeroWeight,
-    /// A port that would never send.
     #[error("port {0} has rate 0 and would never send; give it a rate or leave it unlimited")]
     ZeroRate(u16),
-    /// Nothing is left to share.
     #[error(
         "the lossless ports set aside {reserved} of a buffer of {buffer}; enlarge the buffer or lower headroom and reserve"
     )]
-    BufferTooSmall {
-        /// Headroom and reserve of all ports.
-        reserved: Bytes,
-        /// The whole buffer.
-        buffer: Bytes,
-    },
-    /// A pause that could never end.
+    BufferTooSmall { reserved: Bytes, buffer: Bytes },
     #[error(
         "the PFC threshold {threshold} is not above the resume offset {resume_offset}, so a pause would never end; raise the threshold"
     )]
-    ThresholdTooLow {
-        /// Use at which a pause is sent.
-        threshold: Bytes,
-        /// Bytes by which the use must fall.
-        resume_offset: Bytes,
-    },
+    ThresholdTooLow { threshold: Bytes, resume_offset: Bytes },
 }
 
 impl TmConfig {
-    /// Checks that the configuration can work, before anything is built.
+    /// Checks the configuration before anything is allocated.
     pub(super) fn check(&self) -> Result<(), TmConfigError> {
         if !(1..=MAX_PRIORITIES).contains(&self.priorities) {
             return Err(TmConfigError::Priorities(self.priorities));
@@ -268,10 +245,10 @@ mod tests {
             config.check().unwrap_err().to_string()
         };
         assert!(refused(&|c| c.priorities = 9).contains("choose 1 to 8"));
-        assert!(refused(&|c| c.weights = vec![1; 8]).contains("from 1 on"));
+        assert!(refused(&|c| c.weights = vec![1; 8]).contains("fewer weights than queues"));
         assert!(refused(&|c| c.weights = vec![1, 0]).contains("weight 0"));
         assert!(refused(&|c| c.ports[1].port = 1).contains("port 1 is configured twice"));
-        assert!(refused(&|c| c.ports[1].port = 512).contains("beyond 511"));
+        assert!(refused(&|c| c.ports[1].port = 512).contains("exceeds the maximum of 511"));
         assert!(refused(&|c| c.ports[0].rate = Rate::Bits(Bandwidth::ZERO)).contains("never send"));
         assert!(refused(&|c| c.pfc = Some(PfcConfig::fixed(Bytes::new(3072)))).contains("never end"));
         let greedy = refused(&|c| {

@@ -7,24 +7,24 @@ use thiserror::Error;
 /// Counters of a port or of all ports, in packets and bytes.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct QueueCounters {
-    /// Packets that asked for a place in a queue.
+    /// Packets passed to [`TrafficManager::enqueue`].
     pub offered: PacketCount,
-    /// Packets taken from their queue.
+    /// Packets that were dequeued.
     pub sent: PacketCount,
-    /// Packets that were refused, by reason.
+    /// Packets that were not queued, by reason.
     pub dropped: Drops,
-    /// Packets that wait.
+    /// Packets in queues.
     pub queued: PacketCount,
 }
 
 impl QueueCounters {
-    /// Returns whether every packet is accounted for: `offered = sent + dropped + queued`.
+    /// Returns whether `offered = sent + dropped + queued`.
     pub fn balance(&self) -> bool {
         self.offered == self.sent + self.dropped.total() + self.queued
     }
 }
 
-/// Counters that do not add up: a bug in this crate.
+/// Counters that contradict each other, because of a bug in this crate.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Error)]
 #[error("the traffic manager's counters do not balance: {what} at port {port:?}")]
 pub struct Imbalance {
@@ -43,7 +43,7 @@ impl<T> TrafficManager<T> {
         QueueCounters { offered: port.offered, sent: port.sent, dropped: port.rest.dropped.clone(), queued }
     }
 
-    /// Returns the counters of the whole switch, with what had no port to go to.
+    /// Returns the counters of the whole switch, including packets for ports that do not exist.
     pub fn counters(&self) -> QueueCounters {
         let mut total = QueueCounters {
             offered: self.unroutable.total(),
@@ -60,11 +60,11 @@ impl<T> TrafficManager<T> {
         total
     }
 
-    /// Recounts every queue, packet by packet, and compares the result with every counter kept beside it.
+    /// Recounts every queue packet by packet and compares the results with the counters.
     ///
     /// # Errors
     ///
-    /// The first counter that differs: a bug in this crate.
+    /// The first counter that differs, because of a bug in this crate.
     pub fn audit(&self) -> Result<(), Imbalance> {
         let check = |holds: bool, what, port| if holds { Ok(()) } else { Err(Imbalance { what, port }) };
         let mut buffered = 0;

@@ -1,23 +1,22 @@
-//! Deficit weighted round robin (Shreedhar and Varghese, SIGCOMM 1995) over some of a port's queues.
+//! Deficit round robin (Shreedhar and Varghese, SIGCOMM 1995) over the weighted queues of a port.
 
 use super::MAX_PRIORITIES;
 
 const QUEUES: usize = MAX_PRIORITIES as usize;
-/// Bytes that the queue of the smallest weight may send in a round. Ours: about a full frame, so that queues take turns
-/// often.
+/// The quantum of the smallest weight in bytes: about a full frame, so that queues alternate often.
 const MIN_QUANTUM: u64 = 1_536;
 
-/// The weights of a switch, the same at every port.
+/// The weights, the same at every port.
 #[derive(Debug)]
 pub(super) struct DrrWeights {
-    /// A bit for each queue that is served by weight.
+    /// The weighted queues, one bit each.
     pub mask: u8,
-    /// Bytes that a queue may send in a round.
+    /// Bytes that a queue may send per round.
     quanta: [u64; QUEUES],
 }
 
 impl DrrWeights {
-    /// Returns those of the queues 1, 2, ...
+    /// Computes the quanta; `weights[0]` is that of queue 1, since queue 0 is served by strict priority.
     pub fn new(weights: &[u16]) -> DrrWeights {
         let min = u64::from(weights.iter().copied().min().unwrap_or(1).max(1));
         let mut all = DrrWeights { mask: 0, quanta: [0; QUEUES] };
@@ -32,17 +31,18 @@ impl DrrWeights {
 /// The state of a port.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct DrrState {
-    /// The queue whose turn it is.
+    /// The queue that is being served.
     current: u8,
-    /// Bytes that each may still send in its turn.
+    /// Bytes that each queue may still send in this round.
     deficits: [u64; QUEUES],
 }
 
 impl DrrState {
-    /// Returns the queue that sends next of those in `waiting`, a bit each and one at least, and the state when it has;
-    /// `head` is the length of a queue's first packet.
+    /// Selects the queue to serve among `waiting` (one bit each, at least one set). Returns it with the state
+    /// after its packet; `head` returns the length in bytes of a queue's first packet.
     pub fn select(mut self, weights: &DrrWeights, waiting: u8, head: impl Fn(u8) -> u64) -> (u8, DrrState) {
-        // Who has nothing to send keeps nothing.
+        // A queue without a sendable packet loses its deficit, as DRR demands: an idle queue must not
+        // accumulate credit.
         for (queue, deficit) in self.deficits.iter_mut().enumerate() {
             if waiting & 1 << queue == 0 {
                 *deficit = 0;

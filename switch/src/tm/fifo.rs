@@ -1,20 +1,20 @@
-//! FIFO queues as linked lists in one slab: all queues of a switch share its memory, and after the
-//! first burst nothing is allocated any more.
+//! FIFO queues as linked lists in one slab, which all queues of a switch share. After the first burst nothing
+//! is allocated.
 
 use weir_units::Time;
 
 const NIL: u32 = u32::MAX;
 
-/// A packet that waits.
+/// An item in a queue.
 #[derive(Debug)]
 pub(super) struct QueuedItem<T> {
     pub item: T,
     pub len: u32,
-    /// Time at which it was queued.
+    /// Time at which the item was queued.
     pub since: Time,
-    /// Packets in its queue at that time.
+    /// Packets in the queue at that time.
     pub depth: u32,
-    /// Index of the ingress use it is charged to, if PFC counts it.
+    /// Index of the PFC account to which the item is charged; `None` if its class is lossy.
     pub charged: Option<u32>,
 }
 
@@ -31,7 +31,7 @@ pub(super) struct Slab<T> {
     free: u32,
 }
 
-/// One queue.
+/// A queue: the ends of its list, and its size.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Fifo {
     head: u32,
@@ -51,7 +51,7 @@ impl<T> Slab<T> {
         Slab { nodes: Vec::new(), free: NIL }
     }
 
-    /// Appends to `fifo`.
+    /// Appends an item to `fifo`.
     #[inline(always)]
     pub fn push(&mut self, fifo: &mut Fifo, waiting: QueuedItem<T>) {
         fifo.packets += 1;
@@ -64,7 +64,7 @@ impl<T> Slab<T> {
             let index = self.free;
             let slot = &mut self.nodes[index as usize];
             self.free = slot.next;
-            // It was empty, so there is nothing to drop.
+            // The slot is empty. Forgetting it instead of dropping it saves the call to the drop glue.
             std::mem::forget(std::mem::replace(slot, node));
             index
         };
@@ -76,7 +76,7 @@ impl<T> Slab<T> {
         fifo.tail = index;
     }
 
-    /// Takes the oldest of `fifo`.
+    /// Removes the oldest item of `fifo`.
     #[inline(always)]
     pub fn pop(&mut self, fifo: &mut Fifo) -> Option<QueuedItem<T>> {
         let index = fifo.head;
@@ -90,13 +90,13 @@ impl<T> Slab<T> {
         Some(waiting)
     }
 
-    /// The oldest of `fifo`.
+    /// Returns the oldest item of `fifo`.
     #[inline]
     pub fn first(&self, fifo: &Fifo) -> Option<&QueuedItem<T>> {
         self.nodes.get(fifo.head as usize)?.waiting.as_ref()
     }
 
-    /// From the oldest to the newest of `fifo`.
+    /// Returns the items of `fifo`, oldest first.
     pub fn iter(&self, fifo: &Fifo) -> impl Iterator<Item = &QueuedItem<T>> {
         let mut next = fifo.head;
         std::iter::from_fn(move || {

@@ -1,15 +1,15 @@
-//! The traffic manager: what happens to a packet between ingress and egress.
+//! The traffic manager: queues packets between ingress and egress.
 //!
-//! Each port has a few strict priorities, each a FIFO with limits, in one shared buffer; some of them may share the port
-//! by weight. Priority
-//! flow control (PFC) makes classes lossless: it charges what waits to the port it came in by and
-//! says when that neighbour must pause. The traffic manager knows nothing of P4, of packets or of
-//! time's source: it queues anything, for lengths, ports and priorities it is told.
+//! Each port has up to eight queues with strict priorities, each a FIFO with limits, in one shared buffer;
+//! adjacent queues may share the port by weight instead. Priority flow control (PFC) makes classes lossless:
+//! it charges queued packets to the port at which they arrived, and reports when the neighbour there must
+//! pause. The traffic manager does not depend on P4, packets or a clock: it queues any item, with a length,
+//! ports and priorities.
 //!
 //! Its counters balance at every moment, per port and in total:
 //! `offered = sent + dropped (by reason) + queued`, in packets and in bytes.
 //!
-//! Nothing is allocated once the queues have seen their first burst.
+//! After the first burst nothing is allocated.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -37,69 +37,65 @@ pub(crate) use shaper::MAX_CATCH_UP;
 use shaper::Shaper;
 use weir_units::{Bytes, Time};
 
-/// No such port, in the table of slots.
+/// Marks a missing port in `slot_by_port`.
 const NO_SLOT: u16 = u16::MAX;
 
-/// The ports, classes and length of a packet that is to be queued.
+/// The ports, classes and length of a packet to queue.
 #[derive(Clone, Copy, Debug)]
 pub struct EnqueueRequest {
-    /// The port at which it arrived.
+    /// The port at which the packet arrived.
     pub ingress: u16,
-    /// The class in which the neighbour on that port sent it: the one that PFC charges and pauses.
+    /// The class in which the neighbour on that port sent the packet; PFC charges and pauses it.
     pub ingress_priority: u8,
-    /// The port it leaves by.
+    /// The port by which the packet leaves.
     pub egress: u16,
-    /// The class in which it waits.
+    /// The priority of the queue at the egress port.
     pub priority: u8,
-    /// Its length, with what is not materialised.
+    /// The packet's length in bytes, including its virtual tail.
     pub len: u32,
 }
 
-/// The consequences of a packet that was queued.
+/// What the caller must do after a packet was queued.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Admitted {
-    /// The egress port had nothing it could send, or waited for the rate of another queue: see [`TrafficManager::next_ready`].
+    /// The egress port had nothing that it could send, or waited for the rate of another queue: see
+    /// [`TrafficManager::next_ready`].
     pub ready: bool,
-    /// The neighbour on the ingress port must pause the class in which it sent the packet.
+    /// A pause frame must be sent on the ingress port, for the ingress priority.
     pub pause: bool,
 }
 
-/// A packet that found no room.
+/// A packet that was not queued.
 #[derive(Debug)]
 pub struct Refused<T> {
-    /// The packet.
     pub item: T,
-    /// The reason.
     pub reason: DropReason,
 }
 
-/// A packet that was taken from its queue.
+/// A packet that was dequeued.
 #[derive(Debug)]
 pub struct Departure<T> {
-    /// The packet.
     pub item: T,
-    /// The length it was queued with.
+    /// The length with which the packet was queued.
     pub len: u32,
-    /// Its class.
+    /// The priority of its queue.
     pub priority: u8,
-    /// Time at which it was queued.
+    /// Time at which the packet was queued.
     pub enqueued: Time,
-    /// Packets in its queue before it was queued (BMv2's `enq_qdepth`).
+    /// Packets in the queue before this one was queued (BMv2's `enq_qdepth`).
     pub enqueue_depth: u32,
-    /// Packets left in its queue (BMv2's `deq_qdepth`).
+    /// Packets in the queue after this one was dequeued (BMv2's `deq_qdepth`).
     pub dequeue_depth: u32,
-    /// The neighbour on this port may send this priority again.
+    /// A resume frame must be sent on this port, for this priority.
     pub resume: Option<(u16, u8)>,
 }
 
-/// The backlog of a port or a queue.
+/// The occupancy of a port or a queue.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Occupancy {
-    /// Packets now.
     pub packets: u32,
-    /// Bytes now.
     pub bytes: u64,
-    /// The most bytes at once since the last [`TrafficManager::reset_peaks`].
+    /// The maximum of `bytes` since the last [`TrafficManager::reset_peaks`].
     pub peak_bytes: u64,
 }
 
@@ -117,12 +113,12 @@ impl Queue {
     }
 }
 
-/// A port: what each packet needs, in two cache lines.
+/// A port: the fields that every packet needs, in two cache lines.
 #[derive(Debug)]
 #[repr(align(64))]
 struct Port {
     number: u16,
-    /// Priorities with packets, paused and shaped ones: a bit each.
+    /// Priorities that have packets, that the neighbour paused, and that have a rate; one bit each.
     waiting: u8,
     paused: u8,
     shaped: u8,
@@ -133,24 +129,25 @@ struct Port {
     rest: Box<PortExtras>,
 }
 
-/// The part of a port that few packets need.
+/// The fields of a port that few packets need.
 #[derive(Debug, Default)]
 struct PortExtras {
     turns: DrrState,
     dropped: Drops,
 }
 
-const _: () = assert!(size_of::<Port>() == 128, "a port is in two lines");
+const _: () = assert!(size_of::<Port>() == 128, "a port takes two cache lines");
 
 impl Port {
-    /// Returns the priorities that may send.
+    /// Returns the priorities that have packets and are not paused, one bit each.
     #[inline]
     fn sendable(&self) -> u8 {
         self.waiting & !self.paused
     }
 }
 
-/// Checks every limit, and counts the packet as lossless if all hold; the buffer is `full` with it, or not.
+/// Checks the limits of the queue, of the buffer (`full`: the packet does not fit) and of PFC. Returns the
+/// PFC account that was charged, `None` if the class is lossy.
 #[inline(always)]
 fn admit(
     Queue { limits, fifo, .. }: &Queue,
@@ -167,7 +164,7 @@ fn admit(
         _ => None,
     };
     match (pfc, charge) {
-        // The dynamic pool has its share of the buffer to itself; the rest competes for the whole.
+        // The dynamic pool is a part of the buffer of its own, so a full buffer does not affect it.
         (Some(pfc), Some(charge)) if pfc.is_dynamic() || !full => {
             if pfc.admit(charge, at.len) {
                 Ok(Some(charge))
@@ -185,7 +182,7 @@ fn admit(
 pub struct TrafficManager<T> {
     slot_by_port: Box<[u16]>,
     ports: Vec<Port>,
-    /// By slot and priority.
+    /// By port slot and priority.
     queues: Vec<Queue>,
     priorities: usize,
     weights: DrrWeights,
@@ -202,7 +199,7 @@ impl<T> TrafficManager<T> {
     ///
     /// # Errors
     ///
-    /// The configuration cannot work: the error says which value and what to use instead.
+    /// The configuration is invalid: the error names the value and what to use instead.
     pub fn new(config: &TmConfig) -> Result<TrafficManager<T>, TmConfigError> {
         config.check()?;
         let mut slots = vec![NO_SLOT; usize::from(MAX_PORT) + 1].into_boxed_slice();
@@ -253,7 +250,7 @@ impl<T> TrafficManager<T> {
         (priority < self.priorities).then_some(slot * self.priorities + priority)
     }
 
-    /// Says that a packet will arrive at this port soon.
+    /// Prefetches the state of a port to which a packet will be queued soon.
     #[inline]
     pub fn prefetch(&self, port: u16) {
         if let Some(port) = self.slot(port).and_then(|slot| self.ports.get(slot)) {
@@ -261,12 +258,12 @@ impl<T> TrafficManager<T> {
         }
     }
 
-    /// Queues a packet. If it is the first that its port may send, the result says so ([`Admitted::ready`]).
+    /// Queues a packet.
     ///
     /// # Errors
     ///
-    /// Gives the packet back with the reason: its port or priority does not exist, or its queue, the buffer
-    /// or its ingress port's share is full. The packet is counted as dropped.
+    /// Returns the packet with the reason: its port or priority does not exist, or its queue, the buffer or
+    /// its ingress port's share is full. The packet is counted as dropped.
     #[inline(always)]
     pub fn enqueue(&mut self, now: Time, at: EnqueueRequest, item: T) -> Result<Admitted, Refused<T>> {
         let Some(slot) = self.slot(at.egress) else {
@@ -289,7 +286,8 @@ impl<T> TrafficManager<T> {
             }
         };
         let waiting = QueuedItem { item, len: at.len, since: now, depth: queue.fifo.packets, charged };
-        // The port may wait for the rate of another queue.
+        // A rate-limited port waits for the release time of another queue; a packet in this one can be due
+        // earlier, so the driver must ask again.
         let first = port.shaped != 0 && queue.fifo.packets == 0;
         self.slab.push(&mut queue.fifo, waiting);
         queue.peak = queue.peak.max(queue.fifo.bytes);
@@ -307,8 +305,8 @@ impl<T> TrafficManager<T> {
         Ok(Admitted { ready, pause })
     }
 
-    /// Takes the oldest packet of the highest priority that may send now, or of the one among several that share the port
-    /// by weight whose turn it is. The packet behind it in its queue is shown to `ahead`.
+    /// Dequeues the oldest packet of the highest priority that may send now, or of the queue that deficit
+    /// round robin selects. `on_next` gets the packet that follows in the same queue.
     #[inline(always)]
     pub fn dequeue(&mut self, now: Time, port: u16, on_next: impl FnOnce(&T)) -> Option<Departure<T>> {
         let slot = self.slot(port)?;
@@ -316,6 +314,8 @@ impl<T> TrafficManager<T> {
         if due > now {
             return None;
         }
+        // Weighted queues are adjacent priorities. If the highest sendable queue is one of them, DRR chooses
+        // among all of them; otherwise strict priority holds.
         if self.weights.mask & 1 << priority != 0 {
             priority = self.take_turn(slot, now);
         }
@@ -351,8 +351,8 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Returns the queue whose turn it is among those that the port serves by weight. The highest that may send now is one
-    /// of them.
+    /// Returns the queue that deficit round robin serves next among the weighted queues that may send now. At
+    /// least one may: the highest sendable queue is weighted.
     fn take_turn(&mut self, slot: usize, now: Time) -> u8 {
         let (port, queues) = (&self.ports[slot], &self.queues[slot * self.priorities..][..self.priorities]);
         let mut waiting = port.sendable() & self.weights.mask;
@@ -370,8 +370,8 @@ impl<T> TrafficManager<T> {
         priority
     }
 
-    /// Returns the priority that sends next and when the rates let it: the highest of those that are due `now`, else that
-    /// which is due first.
+    /// Returns the priority to serve next and the time at which the rates allow it: the highest priority that
+    /// is due `now`, otherwise the one that is due first.
     #[inline(always)]
     fn next(&self, slot: usize, now: Time) -> Option<(u8, Time)> {
         let port = &self.ports[slot];
@@ -402,18 +402,18 @@ impl<T> TrafficManager<T> {
     }
 
     /// Returns the earliest time at which [`Self::dequeue`] has a packet for this port, which may be in the
-    /// past; `None` if nothing waits or everything that waits is paused.
+    /// past; `None` if no packet is queued or all queued packets are paused.
     pub fn next_ready(&self, port: u16) -> Option<Time> {
         self.next(self.slot(port)?, Time::ZERO).map(|(_, due)| due)
     }
 
-    /// Returns whether [`Self::next_ready`] has a time.
+    /// Returns whether [`Self::next_ready`] is `Some`.
     #[inline]
     pub fn has_next(&self, port: u16) -> bool {
         self.slot(port).is_some_and(|slot| self.ports[slot].sendable() != 0)
     }
 
-    /// Records that the neighbour of `port` paused or released a priority. Returns `true` if the port had
+    /// Records that the neighbour of `port` paused or resumed a priority. Returns whether the port had
     /// nothing that it could send, and has now.
     pub fn set_paused(&mut self, port: u16, priority: u8, paused: bool) -> bool {
         let Some(slot) = self.slot(port) else { return false };
@@ -426,13 +426,13 @@ impl<T> TrafficManager<T> {
         idle && port.sendable() != 0
     }
 
-    /// Returns whether the neighbour of `port` has paused a priority in which packets wait.
+    /// Returns whether packets are queued in a priority that the neighbour of `port` has paused.
     pub fn has_paused_backlog(&self, port: u16, priority: u8) -> bool {
         self.slot(port)
             .is_some_and(|slot| self.ports[slot].waiting & self.ports[slot].paused & 1 << priority != 0)
     }
 
-    /// Returns whether the neighbour on `port` was told to pause a priority, and not to resume since.
+    /// Returns whether the last PFC frame to the neighbour on `port` paused this priority.
     pub fn is_pausing(&self, port: u16, priority: u8) -> bool {
         let pfc = self.pfc.as_ref().filter(|_| usize::from(priority) < self.priorities);
         pfc.zip(self.slot(port)).is_some_and(|(pfc, slot)| pfc.of(slot, priority).paused)
@@ -462,8 +462,8 @@ impl<T> TrafficManager<T> {
             .collect()
     }
 
-    /// Returns the packets that wait in a queue, oldest first, each with the ingress port and priority that
-    /// it is charged to.
+    /// Returns the packets of a queue, oldest first, each with the ingress port and priority to which it is
+    /// charged.
     pub fn waiting(&self, port: u16, priority: u8) -> impl Iterator<Item = (&T, Option<(u16, u8)>)> {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         let place = |charge| {
@@ -474,7 +474,7 @@ impl<T> TrafficManager<T> {
         queue.into_iter().flatten().map(move |it| (&it.item, it.charged.and_then(place)))
     }
 
-    /// Sets the rate of a port. Returns `false` if there is no such port.
+    /// Sets the rate of a port. Returns `false` if the port does not exist.
     pub fn set_rate(&mut self, port: u16, rate: Rate) -> bool {
         let slot = self.slot(port);
         slot.is_some_and(|slot| {
@@ -483,8 +483,8 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Sets the rate of one queue, beside the port's (BMv2's `set_queue_rate` with a priority). Returns
-    /// `false` if there is no such queue.
+    /// Sets the rate of one queue, in addition to the port's (BMv2's `set_queue_rate` with a priority).
+    /// Returns `false` if the queue does not exist.
     pub fn set_queue_rate(&mut self, port: u16, priority: u8, rate: Rate) -> bool {
         let Some(slot) = self.slot(port) else { return false };
         let Some(index) = self.queue_index(slot, priority) else { return false };
@@ -494,8 +494,8 @@ impl<T> TrafficManager<T> {
         true
     }
 
-    /// Sets the limits of every queue of a port; packets that wait already stay. Returns `false` if there is
-    /// no such port.
+    /// Sets the limits of every queue of a port; queued packets stay. Returns `false` if the port does not
+    /// exist.
     pub fn set_limits(&mut self, port: u16, limits: QueueLimits) -> bool {
         let slot = self.slot(port);
         slot.is_some_and(|slot| {
@@ -505,7 +505,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Sets the limits of one queue. Returns `false` if there is no such queue.
+    /// Sets the limits of one queue. Returns `false` if the queue does not exist.
     pub fn set_queue_limits(&mut self, port: u16, priority: u8, limits: QueueLimits) -> bool {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         index.is_some_and(|index| {
@@ -519,17 +519,16 @@ impl<T> TrafficManager<T> {
         self.ports.iter().map(|port| port.number)
     }
 
-    /// Returns the number of strict priorities of each port.
     pub fn priorities(&self) -> u8 {
         self.priorities as u8
     }
 
-    /// Returns the backlog of a port over all its priorities; empty for a port that does not exist.
+    /// Returns the occupancy of a port over all priorities; zero for a port that does not exist.
     pub fn port_occupancy(&self, port: u16) -> Occupancy {
         self.slot(port).map_or(Occupancy::default(), |slot| self.ports[slot].level)
     }
 
-    /// Returns the backlog of one queue; empty for a queue that does not exist.
+    /// Returns the occupancy of one queue; zero for a queue that does not exist.
     pub fn queue_level(&self, port: u16, priority: u8) -> Occupancy {
         let index = self.slot(port).and_then(|slot| self.queue_index(slot, priority));
         index.map_or(Occupancy::default(), |index| {
@@ -538,7 +537,7 @@ impl<T> TrafficManager<T> {
         })
     }
 
-    /// Resets the peaks to the present backlogs.
+    /// Resets the peaks to the current occupancy.
     pub fn reset_peaks(&mut self) {
         for port in &mut self.ports {
             port.level.peak_bytes = port.level.bytes;
@@ -548,7 +547,7 @@ impl<T> TrafficManager<T> {
         }
     }
 
-    /// Returns the bytes that wait in all queues.
+    /// Returns the bytes in all queues.
     pub fn buffered(&self) -> Bytes {
         Bytes::new(self.buffered)
     }

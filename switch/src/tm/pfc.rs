@@ -1,40 +1,40 @@
-//! Priority flow control: the buffer use of each (ingress port, priority), and when its
-//! neighbour must stop. The dynamic threshold is that of the HPCC simulator (switch-mmu.cc:36-98).
+//! Priority flow control: accounts for the buffer use of each ingress port and priority, and decides when the
+//! neighbour must pause. The dynamic threshold is that of the HPCC simulator (switch-mmu.cc:36-98).
 
 use super::config::{PfcConfig, PfcMode, TmConfig};
 
-/// The buffer use of one (ingress port, priority), beside its limits: they are read together.
+/// The buffer use of one ingress port and priority, with its limits, which are read together.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub(super) struct IngressUsage {
     /// Bytes in the reserve and the shared pool.
     pub pooled: u64,
     /// Bytes in the headroom.
     pub headroom: u64,
-    /// Bytes the headroom holds.
+    /// Capacity of the headroom in bytes.
     headroom_limit: u64,
-    /// The free pool shifted right by this is its threshold.
+    /// The threshold is the free pool shifted right by this.
     alpha_shift: u8,
-    /// It is counted at all.
+    /// The class is lossless; otherwise nothing is charged.
     lossless: bool,
-    /// The neighbour was told to stop.
+    /// The last PFC frame to the neighbour was a pause.
     pub paused: bool,
 }
 
-/// All lossless state of a switch.
+/// The PFC state of a switch.
 #[derive(Debug)]
 pub(super) struct Pfc {
     config: PfcConfig,
     priorities: usize,
-    /// By port slot and priority.
+    /// By port slot and priority; the index is called an account or charge.
     usage: Vec<IngressUsage>,
-    /// The bytes that the dynamic threshold divides: the buffer without all headroom and reserve.
+    /// Bytes that the dynamic threshold divides: the buffer without headroom and reserve of all ports.
     pool: u64,
-    /// Bytes of the pool that are in use.
+    /// Bytes of the pool in use.
     pool_used: u64,
 }
 
 impl Pfc {
-    /// `None` if nothing is lossless.
+    /// Returns `None` if no class is lossless.
     pub fn new(config: &TmConfig) -> Option<Pfc> {
         let pfc = config.pfc?;
         let reserve = match pfc.mode {
@@ -61,7 +61,7 @@ impl Pfc {
         })
     }
 
-    /// Returns the use that a packet of this ingress port and priority is charged to, if it is lossless.
+    /// Returns the account of packets of this ingress port and priority; `None` if the class is lossy.
     #[inline(always)]
     pub fn charge(&self, slot: usize, priority: u8) -> Option<u32> {
         let charge = slot * self.priorities + usize::from(priority);
@@ -69,24 +69,25 @@ impl Pfc {
         entry.lossless.then_some(charge as u32)
     }
 
-    /// Returns whether a dynamic pool decides on admission, instead of the whole buffer.
+    /// Returns whether the dynamic pool decides on admission, instead of the whole buffer.
     #[inline(always)]
     pub fn is_dynamic(&self) -> bool {
         matches!(self.config.mode, PfcMode::Dynamic { .. })
     }
 
-    /// Returns the share of the pool that this use may have now, in bytes.
+    /// Returns the current threshold in bytes.
     fn threshold(&self, entry: &IngressUsage) -> u64 {
         self.threshold_with(entry, self.pool_used)
     }
 
-    /// Returns the share of the pool that this use may have while `pool_used` bytes of it are used, in bytes.
+    /// Returns the threshold in bytes if `shared` bytes of the pool are used.
     fn threshold_with(&self, entry: &IngressUsage, shared: u64) -> u64 {
         let free = self.pool.saturating_sub(shared);
         free.checked_shr(u32::from(entry.alpha_shift)).unwrap_or(0)
     }
 
-    /// Takes `len` bytes in; `false` if neither the share nor the headroom has room for them.
+    /// Charges `len` bytes. Returns `false` and charges nothing if neither the pool nor the headroom has
+    /// room.
     #[inline(always)]
     #[must_use]
     pub fn admit(&mut self, charge: u32, len: u32) -> bool {
@@ -98,6 +99,9 @@ impl Pfc {
         let threshold = self.threshold(&self.usage[charge as usize]);
         let entry = &mut self.usage[charge as usize];
         let reserve = reserve.get();
+        // As in switch-mmu.cc, a packet is dropped only if both limits are exceeded. Above its threshold a
+        // queue may use only its headroom, which absorbs the packets that were in flight when the pause was
+        // sent.
         if len + entry.headroom > entry.headroom_limit
             && len + entry.pooled.saturating_sub(reserve) > threshold
         {
@@ -115,7 +119,7 @@ impl Pfc {
         true
     }
 
-    /// Gives `len` bytes back: headroom first, then the shared pool, then the reserve.
+    /// Releases `len` bytes: from the headroom first, then the shared pool, then the reserve.
     #[inline(always)]
     pub fn release(&mut self, charge: u32, len: u32) {
         let len = u64::from(len);
@@ -131,7 +135,7 @@ impl Pfc {
         entry.pooled -= rest;
     }
 
-    /// After an admission: whether the neighbour must be paused now.
+    /// Returns whether a pause frame must be sent after this admission, and records that it was.
     #[inline(always)]
     pub fn check_xoff(&mut self, charge: u32) -> bool {
         let entry = self.usage[charge as usize];
@@ -146,7 +150,7 @@ impl Pfc {
         pause
     }
 
-    /// After a release: whether the neighbour may go on now.
+    /// Returns whether a resume frame may be sent after this release, and records that it was.
     #[inline(always)]
     pub fn check_xon(&mut self, charge: u32) -> bool {
         if !self.usage[charge as usize].paused {
@@ -158,7 +162,7 @@ impl Pfc {
         resume
     }
 
-    /// Returns whether a use has fallen far enough for the neighbour to go on while `pool_used` bytes of the pool are used.
+    /// Returns whether the use is low enough to resume if `shared` bytes of the pool are used.
     fn is_below_xon(&self, entry: &IngressUsage, shared: u64) -> bool {
         let offset = self.config.resume_offset.get();
         match self.config.mode {
@@ -170,13 +174,14 @@ impl Pfc {
         }
     }
 
-    /// Returns the charges that stay paused once each use has fallen to what it has `left`.
+    /// Returns the accounts that stay paused once each use has fallen to its value in `left`, in bytes.
     pub fn stay_paused(&self, left: &[u64]) -> impl Iterator<Item = u32> {
         let reserve = match self.config.mode {
             PfcMode::Dynamic { reserve } => reserve.get(),
             PfcMode::Fixed { .. } => 0,
         };
-        // Headroom drains first.
+        // `release` drains headroom first, so the remaining bytes are in the pool, as far as the pool has
+        // them now.
         let drained = |(entry, &left): (&IngressUsage, &u64)| {
             let pooled = left.min(entry.pooled);
             IngressUsage { pooled, headroom: left - pooled, ..*entry }
@@ -187,18 +192,17 @@ impl Pfc {
         (0..).zip(uses).filter(move |(_, entry)| stays(entry)).map(|(charge, _)| charge)
     }
 
-    /// Returns the slot and priority of a charge.
+    /// Returns the port slot and priority of an account.
     #[inline(always)]
     pub fn ingress_queue(&self, charge: u32) -> (usize, u8) {
         (charge as usize / self.priorities, (charge as usize % self.priorities) as u8)
     }
 
-    /// Returns the use of a slot and priority.
     pub fn of(&self, slot: usize, priority: u8) -> IngressUsage {
         self.usage[slot * self.priorities + usize::from(priority)]
     }
 
-    /// Returns whether the pool's counter is the sum of what the uses have of it.
+    /// Returns whether `pool_used` equals the sum over all accounts.
     pub fn pool_balances(&self) -> bool {
         match self.config.mode {
             PfcMode::Fixed { .. } => self.pool_used == 0,

@@ -1,11 +1,12 @@
-//! Keeps a port or a queue to a rate, as BMv2's rate-limited queues do: a packet may leave one
-//! packet time after the one before it was due (not after it left), so a late poll costs no rate.
+//! Shapes a port or a queue to a rate as BMv2's rate-limited queues do: a packet may leave one packet time
+//! after the previous one was due, not after it left, so that a late poll costs no rate.
 
 use super::Rate;
 use weir_units::Time;
 
-/// The most lateness that a shaper makes good: what a busy machine does to a thread now and then, and 16 full frames at 10
-/// Mbit/s. BMv2 has no bound; without one, a queue released from a long pause would send its backlog in one burst.
+/// The most lateness that a shaper makes up for: about as long as a busy machine delays a thread, and 16 full
+/// frames at 10 Mbit/s. BMv2 has no bound; without one, a queue that resumes after a long pause would send
+/// its backlog in one burst.
 pub const MAX_CATCH_UP: Time = Time::from_ms(20);
 
 #[derive(Clone, Copy, Debug, Default)]
@@ -21,7 +22,8 @@ impl Shaper {
         Shaper { rate, free_at: Time::ZERO, last: None }
     }
 
-    /// Sets the rate, also for the time since the last packet: a change of the rate lets none go early.
+    /// Sets the rate. It also applies to the last packet, so that no packet leaves early because the rate
+    /// changed.
     pub fn set_rate(&mut self, rate: Rate) {
         self.rate = rate;
         self.free_at = self.last.map_or(Time::ZERO, |(due, len)| due.saturating_add(rate.tx_time(len)));
@@ -38,11 +40,13 @@ impl Shaper {
         self.free_at
     }
 
-    /// Counts a packet of `len` bytes that has waited since `since` and is sent `now`.
+    /// Accounts for a packet of `len` bytes that was queued at `since` and is sent at `now`.
     #[inline(always)]
     pub fn take(&mut self, now: Time, since: Time, len: u32) {
         let mut due = now;
         if self.limits() {
+            // The rate counts from when the packet could have been sent, so a late poll costs no rate.
+            // MAX_CATCH_UP bounds the burst after a long pause.
             due = self.free_at.max(since).max(now.saturating_sub(MAX_CATCH_UP));
             self.free_at = due.saturating_add(self.rate.tx_time(len));
         }

@@ -1,4 +1,4 @@
-//! One packet's path through a switch: the steps that a watcher is told, and a trace that keeps and prints them.
+//! The path of a packet through a switch: its steps, and a trace that records and prints them.
 
 #![warn(clippy::missing_errors_doc, clippy::missing_panics_doc)]
 
@@ -15,57 +15,44 @@ use weir_units::Time;
 /// A step of a packet outside the pipeline.
 #[derive(Clone, Copy, Debug)]
 pub enum Step<'a> {
-    /// A frame arrived.
-    Arrived {
-        /// The port it came in by.
-        port: u16,
-        /// The frame.
-        packet: &'a Packet,
-    },
-    /// A packet begins ingress again: it was resubmitted or recirculated.
+    /// A frame arrived at the switch.
+    Arrived { port: u16, packet: &'a Packet },
+    /// A packet starts ingress again, after resubmission or recirculation.
     Again {
-        /// The frame as the parser will see it.
+        /// The frame as the parser will read it.
         packet: &'a Packet,
     },
-    /// Ingress decided.
+    /// The verdict of ingress.
     Ingress(IngressVerdict),
-    /// A clone was made.
-    Cloned {
-        /// Its clone session.
-        session: u16,
-    },
-    /// A packet, or a copy of it, comes to a queue.
+    /// A clone was created.
+    Cloned { session: u16 },
+    /// A packet or a copy of it is passed to a queue, which may refuse it.
     Queued {
         /// The egress port.
         port: u16,
-        /// The queue.
+        /// The priority of the queue.
         priority: u8,
-        /// Distinguishes copies of one packet (`egress_rid`).
+        /// `standard_metadata.egress_rid`, which distinguishes copies of one packet.
         instance: u16,
-        /// Packets that wait there already.
+        /// Packets in the queue before this one.
         depth: u32,
     },
-    /// A packet comes out of its queue and begins egress.
+    /// A packet was dequeued and starts egress.
     Dequeued {
-        /// The intrinsic metadata that egress reads.
+        /// The intrinsic metadata for egress.
         meta: EgressMeta,
-        /// Time that the packet waited.
+        /// Time that the packet spent in the queue.
         waited: Time,
     },
-    /// Egress decided.
+    /// The verdict of egress.
     Egress(EgressVerdict),
-    /// A frame left.
-    Sent {
-        /// The port it went out by.
-        port: u16,
-        /// The frame.
-        packet: &'a Packet,
-    },
-    /// A packet ends here.
+    /// A frame left the switch.
+    Sent { port: u16, packet: &'a Packet },
+    /// A packet was dropped.
     Dropped(DropReason),
 }
 
-/// Receives every step of a packet, in the pipeline and around it.
+/// Receives every step of a packet, in the pipeline and outside of it.
 pub trait SwitchTracer: Tracer {
     /// Called for each step outside the pipeline. Does nothing by default.
     #[allow(unused_variables)]

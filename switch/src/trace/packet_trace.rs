@@ -1,4 +1,4 @@
-//! A trace that keeps every step of a packet.
+//! A tracer that records every step of a packet.
 
 use super::{Step, SwitchTracer};
 use crate::drops::DropReason;
@@ -12,149 +12,132 @@ use weir_units::Time;
 pub struct NamedValue {
     /// Name of the field, key or parameter.
     pub name: String,
-    /// As many bytes as its width takes.
+    /// The value in ceil(width / 8) bytes.
     pub bytes: Vec<u8>,
 }
 
-/// A step of the traced packet.
+/// A recorded step.
 #[derive(Clone, Debug)]
 pub enum Event {
-    /// It arrived.
+    /// The frame arrived at the switch.
     Arrived {
-        /// The port it came in by.
         port: u16,
-        /// Its bytes.
         bytes: Vec<u8>,
-        /// Bytes behind them that are not kept.
+        /// Length of the virtual tail.
         virtual_len: u32,
     },
-    /// It begins ingress again.
+    /// The packet starts ingress again.
     Reentered,
     /// The parser entered a state.
     State(String),
-    /// The parser took a header.
+    /// The parser extracted a header.
     Extracted {
-        /// The header.
         header: String,
-        /// Position of its first byte in the frame.
+        /// Offset of the header in the frame, in bytes.
         offset: usize,
-        /// Its fields as they arrived.
+        /// The fields with their values in the frame.
         fields: Vec<NamedValue>,
     },
-    /// The parser stopped with an error.
+    /// The parser stopped with an error: name and number.
     ParserError(String),
     /// A checksum was verified.
-    Checksum {
-        /// Which.
-        name: String,
-        /// True if it was right.
-        correct: bool,
-    },
+    Checksum { name: String, correct: bool },
     /// A table was applied.
     Table {
-        /// Which.
         name: String,
-        /// True for a table that p4c made for a block of statements; it has no key.
+        /// True for a hidden table, which p4c creates for a block of statements.
         hidden: bool,
-        /// The values that were looked up.
+        /// The key elements.
         key: Vec<NamedValue>,
-        /// The entry that matched; none on a miss.
+        /// The matching entry; `None` on a miss.
         entry: Option<EntryHandle>,
-        /// The action that follows, with its arguments.
+        /// The action that runs, with its arguments; `None` if there is none.
         action: Option<(String, Vec<NamedValue>)>,
-        /// Place in the P4 source, if it is known.
+        /// The location in the P4 source, if known.
         place: Option<SourceLocation>,
     },
     /// A condition was evaluated.
     Condition {
-        /// Which.
+        /// The condition's name in the BMv2 JSON.
         name: String,
-        /// The value of the condition.
         result: bool,
-        /// Place in the P4 source, if it is known.
+        /// The location in the P4 source, if known.
         place: Option<SourceLocation>,
     },
-    /// A field got another value.
+    /// A field was assigned.
     Changed {
-        /// Which.
         field: String,
-        /// Before.
         old: Vec<u8>,
-        /// After.
         new: Vec<u8>,
-        /// Place of the statement in the P4 source, if it is known.
+        /// The location of the statement in the P4 source, if known.
         place: Option<SourceLocation>,
     },
-    /// The program logged a message.
+    /// The program called `log_msg`.
     Log(String),
-    /// An `assert` or `assume` did not hold.
+    /// An `assert` or `assume` failed in this action.
     AssertionFailed(String),
-    /// Ingress decided.
+    /// The verdict of ingress.
     Ingress(IngressVerdict),
-    /// A clone was made for a session.
+    /// A clone was created for this session.
     Cloned(u16),
-    /// It, or a copy of it, came to a queue.
+    /// The packet or a copy of it was passed to a queue.
     Queued {
         /// The egress port.
         port: u16,
-        /// The queue.
+        /// The priority of the queue.
         priority: u8,
-        /// Distinguishes copies of one packet (`egress_rid`).
+        /// `standard_metadata.egress_rid`, which distinguishes copies of one packet.
         instance: u16,
-        /// Packets ahead of it.
+        /// Packets in the queue before this one.
         depth: u32,
     },
-    /// It left its queue.
+    /// The packet was dequeued and starts egress.
     Dequeued {
-        /// The intrinsic metadata that egress reads.
+        /// The intrinsic metadata for egress.
         meta: EgressMeta,
-        /// Time that the packet waited.
+        /// Time that the packet spent in the queue.
         waited: Time,
     },
-    /// Egress decided.
+    /// The verdict of egress.
     Egress(EgressVerdict),
     /// The deparser emitted a header.
     Emitted {
-        /// Which.
         header: String,
-        /// Its length.
+        /// Length of the header in bytes.
         len: usize,
     },
-    /// It left the switch.
+    /// The frame left the switch.
     Sent {
-        /// The port it went out by.
         port: u16,
-        /// Its bytes.
         bytes: Vec<u8>,
-        /// Bytes behind them that are not kept.
+        /// Length of the virtual tail.
         virtual_len: u32,
     },
-    /// It ends here.
+    /// The packet was dropped.
     Dropped(DropReason),
-    /// This many steps were here, and are not kept.
+    /// This many steps in between were not recorded, see [`PacketTrace`].
     LeftOut(u64),
 }
 
-/// The number of steps that a trace keeps: of a longer one the first and the last. Programs may loop for millions.
+/// The most steps that a trace records. A program may loop for millions of steps.
 const MAX_EVENTS: usize = 1 << 16;
 
-/// Keeps the steps of the packets that it watches. Displays as text.
+/// Records the steps of the traced packets; of a very long trace, the first and the last ones. Displays as text.
 #[derive(Clone, Debug, Default)]
 pub struct PacketTrace {
     events: Vec<Event>,
-    /// The frame the parser reads.
+    /// The frame that the parser reads.
     frame: Vec<u8>,
-    /// The action that runs.
+    /// The action that is running.
     action: Option<ActionId>,
 }
 
 impl PacketTrace {
-    /// Creates an empty trace.
     pub fn new() -> PacketTrace {
         PacketTrace::default()
     }
 
-    /// Returns the steps, in order.
+    /// Returns the steps in order.
     pub fn events(&self) -> &[Event] {
         &self.events
     }
@@ -184,7 +167,7 @@ fn named<'a>(names: impl Iterator<Item = &'a str>, values: &[Vec<u8>]) -> Vec<Na
     names.zip(values).map(|(name, bytes)| NamedValue { name, bytes: bytes.clone() }).collect()
 }
 
-/// Returns the fields of a header in `bytes`, which are exactly the header.
+/// Returns the fields of a header whose bytes are exactly `bytes`.
 fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> {
     let layout = header_fields(program, header);
     let fixed: usize = layout.iter().filter_map(|(_, bits)| bits.map(|bits| bits as usize)).sum();
@@ -199,14 +182,14 @@ fn fields(program: &Program, header: HeaderId, bytes: &[u8]) -> Vec<NamedValue> 
     fields.collect()
 }
 
-/// Returns the names of a header's fields with their widths; none for a variable one.
+/// Returns the names and widths of a header's fields; `None` is the width of a varbit field.
 fn header_fields(program: &Program, header: HeaderId) -> Vec<(&str, Option<u32>)> {
     let Some(instance) = program.layout.headers.get(usize::from(header.0)) else { return Vec::new() };
     let fields = program.layout.types[instance.ty].fields.iter();
     fields.map(|field| (field.name.as_str(), (!field.varbit).then_some(field.bits))).collect()
 }
 
-/// `len` bits of `bytes` from bit `at`, right-aligned; what lies beyond the end is zero.
+/// Returns `len` bits from bit `at`, right-aligned. Bits beyond `bytes` are 0.
 fn slice_bits(bytes: &[u8], at: usize, len: usize) -> Vec<u8> {
     let mut value = vec![0u8; len.div_ceil(8)];
     let unused = value.len() * 8 - len;

@@ -1,4 +1,4 @@
-//! A trace as text: one line for each thing that happened, indented below what it belongs to.
+//! Formats a trace as text: one line per step, indented below the step to which it belongs.
 
 use super::packet_trace::{Event, NamedValue, PacketTrace};
 use crate::pipeline::{EgressVerdict, IngressVerdict};
@@ -6,7 +6,7 @@ use crate::program::SourceLocation;
 use std::fmt;
 use std::net::{Ipv4Addr, Ipv6Addr};
 
-/// Bytes in a row of a hex dump.
+/// Bytes per row of a hex dump.
 const ROW: usize = 16;
 
 fn hex(bytes: &[u8]) -> String {
@@ -14,7 +14,7 @@ fn hex(bytes: &[u8]) -> String {
     format!("0x{digits}")
 }
 
-/// Formats a value: addresses as addresses (by the field's name), others in hexadecimal.
+/// Formats a value: as an address if the field's name suggests one, otherwise in hexadecimal.
 fn value(name: &str, bytes: &[u8]) -> String {
     let name = name.rsplit('.').next().unwrap_or(name).to_ascii_lowercase();
     let is_address = name.contains("addr") || name.contains("mac") || name.ends_with("ip");
@@ -36,12 +36,12 @@ fn list(values: &[NamedValue], between: &str) -> String {
     values.join(between)
 }
 
-/// Returns the file and line of a part whose text is known.
+/// Formats the file and line of a location whose source text is printed already.
 fn line(place: &Option<SourceLocation>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {}:{}", place.file, place.line))
 }
 
-/// Returns a place in the P4 source, behind what happened.
+/// Formats a location with its source text, to follow a step.
 fn at(place: &Option<SourceLocation>) -> String {
     place.as_ref().map_or(String::new(), |place| format!("    // {place}"))
 }
@@ -53,11 +53,11 @@ fn write_bytes(f: &mut fmt::Formatter<'_>, bytes: &[u8], virtual_len: u32) -> fm
     }
     match virtual_len {
         0 => Ok(()),
-        n => writeln!(f, "    and {n} bytes that are only counted"),
+        n => writeln!(f, "    plus {n} bytes of virtual payload"),
     }
 }
 
-/// "1 packet", "2 packets".
+/// Formats "1 packet" or "2 packets".
 fn count(n: u32, what: &str) -> String {
     format!("{n} {what}{}", if n == 1 { "" } else { "s" })
 }

@@ -89,7 +89,7 @@ fn unknown_names_are_reported() {
     );
     let first = program.pointer(&format!("{condition}/name")).unwrap().clone();
     let circle = changed(&format!("{condition}/false_next"), first);
-    assert!(circle.starts_with("pipelines[0]: the control flow runs in a circle"), "{circle}");
+    assert!(circle.starts_with("pipelines[0]: the control flow has a cycle"), "{circle}");
     assert_eq!(
         changed("/pipelines/1/name", json!("middle")),
         "pipelines[1].name: a pipeline named \"middle\" is not supported"

@@ -221,7 +221,7 @@ fn an_invalid_file_is_refused_as_a_whole() {
     let error = pipeline.table_add(one, &[exact(9u8)], 0, &result(1)).unwrap_err();
     assert_eq!(error.to_string(), "table MyIngress.exact_one is full: it holds 4 entries");
     let error = pipeline.table_add(one, &[exact(3u8)], 0, &result(1)).unwrap_err();
-    assert_eq!(error.to_string(), "table MyIngress.exact_one: there is an entry with this match already");
+    assert_eq!(error.to_string(), "table MyIngress.exact_one: duplicate entry");
 }
 
 #[test]
@@ -281,7 +281,7 @@ fn counters_meters_registers() {
     // Outside the arrays nothing happens.
     assert_eq!(go(&mut pipeline, Key { small: 4, ..key }).unwrap().result, 0);
     let error = pipeline.register_read("last", 4).unwrap_err();
-    assert_eq!(error.to_string(), "register array last: index 4 is outside its 4 cells");
+    assert_eq!(error.to_string(), "register array last: index 4 is out of range (size 4)");
     assert!(pipeline.register_write("last", 0, &[1, 0, 0, 0, 0, 0, 0]).is_err());
 }
 

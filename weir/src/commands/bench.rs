@@ -22,42 +22,43 @@ use weir_report::papers::markdown::put;
 
 /// Measure speed: packet-hops per second, ns per packet, memory
 ///
-/// Runs the quickstart experiment (a 100 Gbit/s dumbbell of three switches) several times under each
-/// scheme, on one core with the P4 programs in the loop, and sends packets through each program
-/// alone. A packet-hop is one packet through one switch, ingress and egress.
+/// Runs the quickstart experiment (a 100 Gbit/s dumbbell of three switches) several times with each scheme,
+/// on one core with the P4 programs in the loop, and sends packets through each program alone. A packet-hop
+/// is one packet through one switch, ingress and egress.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Number of runs of each scheme
     #[arg(long, value_name = "N", default_value_t = 5, value_parser = clap::value_parser!(u32).range(1..=1000))]
     runs: u32,
 
-    /// Instead: measure a fat-tree of each K on one thread, and forecast it on more
+    /// Measure fat-trees of arity K on one thread and predict multi-thread speedup
     ///
-    /// WebSearch at 50 % load on 100 Gbit/s under HPCC, for 100 us. The forecast adds up the work of each switch and host in
-    /// each window of time as threads would share it.
+    /// Replaces the other measurements. The workload is WebSearch at 50 % load on 100 Gbit/s under HPCC, for
+    /// 100 us. The prediction distributes the measured work of each switch and host in each synchronization
+    /// window over the threads.
     #[arg(long, value_name = "K,..", value_delimiter = ',', value_parser = clap::value_parser!(u32).range(2..=64))]
     scaling: Vec<u32>,
 
-    /// Instead: do a little of each kind of work, for callgrind to count its instructions (`weir/tests/instructions.rs`)
+    /// Execute a small, fixed amount of each kind of work so that callgrind can count its instructions
+    /// (`weir/tests/instructions.rs`)
     #[arg(long, hide = true)]
     counted: bool,
 
-    /// Write the tables between their marks in this page too
+    /// Also update the tables in this Markdown file
     #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
     docs: Option<PathBuf>,
 
-    /// Compare with what `weir bench --json` printed before
-    #[arg(long, value_name = "FILE", conflicts_with = "scaling")]
-    against: Option<PathBuf>,
+    /// Compare with a saved `weir bench --json` output
+    #[arg(long, alias = "against", value_name = "FILE", conflicts_with = "scaling")]
+    baseline: Option<PathBuf>,
 
     #[command(flatten)]
     output: QueryOutput,
 }
 
-/// The experiment that is measured: the one everybody runs first.
+/// The experiment that is measured.
 const QUICKSTART: &str = include_str!("../../assets/quickstart.yaml");
 
-/// Speed of one scheme in virtual time.
 struct Speed {
     scheme: String,
     packet_hops: u64,
@@ -74,7 +75,6 @@ impl Speed {
     }
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if !args.scaling.is_empty() {
@@ -84,7 +84,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         return counted::run(console);
     }
     let docs = args.docs.as_deref().map(|page| super::output("--docs", page)).transpose()?;
-    let before = args.against.as_deref().map(Baseline::read).transpose()?;
+    let before = args.baseline.as_deref().map(Baseline::read).transpose()?;
     let speeds = schemes()?.iter().map(|scheme| measure(scheme, args.runs)).collect::<Result<Vec<_>, _>>()?;
     let costs = programs::costs(&every_scheme()?)?;
     let memory = memory_bytes("VmHWM:");
@@ -105,7 +105,8 @@ fn quickstart() -> Result<Experiment, Failure> {
     Experiment::parse(QUICKSTART, "quickstart.yaml", "quickstart", &[], None).map_err(Failure::work)
 }
 
-/// Returns the same fabric for all that is in the registry, and so for every program.
+/// Returns the quickstart experiment with every registered scheme, so that every P4 program is measured in
+/// the same fabric.
 fn every_scheme() -> Result<Experiment, Failure> {
     let names: Vec<_> = Registry::builtin().names().collect();
     let schemes = format!("schemes=[{}]", names.join(", "));
@@ -158,7 +159,7 @@ fn print(
     Ok(())
 }
 
-/// Returns the tables for a page, with the machine's processor.
+/// Returns the results as Markdown tables, preceded by the name of the processor.
 fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) -> String {
     let mega = |per_second: f64| format!("{} million", format::decimal(per_second / 1e6, 2));
     let mut page = format!(
@@ -181,7 +182,7 @@ fn markdown(runs: u32, speeds: &[Speed], costs: &[Cost], memory: Option<u64>) ->
     page
 }
 
-/// Returns the name of the processor.
+/// Returns the model name of the first processor; `None` where `/proc/cpuinfo` does not list one.
 fn processor() -> Option<String> {
     let info = std::fs::read_to_string("/proc/cpuinfo").ok()?;
     let (_, name) = info.lines().find(|line| line.starts_with("model name"))?.split_once(':')?;
@@ -228,7 +229,7 @@ fn print_json(
     console.print_json(&all)
 }
 
-/// Adds the ratio to what was recorded before.
+/// Adds the ratio to the baseline, if there is one.
 fn put_ratio(json: &mut Value, ratio: Option<f64>) {
     if let Some(ratio) = ratio {
         json["ratio"] = ratio.into();

@@ -5,7 +5,7 @@ use crate::console::{Console, Failure};
 use clap_complete::{Shell, generate};
 use std::io::Write;
 
-/// Write the completions of commands and options for a shell
+/// Generate shell completions
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -13,15 +13,14 @@ Examples:
   weir completions zsh > ~/.zfunc/_weir
   weir completions fish > ~/.config/fish/completions/weir.fish")]
 pub struct Args {
-    /// The shell
+    /// Shell to generate completions for
     #[arg(value_enum)]
     shell: Shell,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let mut command = CommandLine::describe(&console.kit.catalogue);
-    // The generator panics where it cannot write.
+    // `generate` panics on write errors, so it writes to memory first.
     let mut script = Vec::new();
     generate(args.shell, &mut command, "weir", &mut script);
     Ok(console.out.write_all(&script)?)

@@ -1,4 +1,4 @@
-//! `weir controller`: routes into switches over P4Runtime.
+//! `weir controller`: computes, verifies and installs routes over P4Runtime.
 
 mod apply;
 mod diff;
@@ -23,12 +23,13 @@ use std::io::Write;
 pub use switches::{Protocol, SwitchArgs, failure};
 pub use thrift::ThriftArgs;
 
-/// Fill switches with routes over P4Runtime, and prove the routes right
+/// Compute, verify and install routes over P4Runtime
 ///
-/// From a topology follow symmetric routes, from these the table entries of every switch: what `plan` prints, `apply`
-/// writes as far as it differs, `diff` compares, `verify` proves and `watch` keeps up. The switches may be ours, BMv2's
-/// simple_switch_grpc, or any that speak P4Runtime and run a program of p4src; and Tofino switches, whose drivers speak BF
-/// Runtime and run a program of p4src/tna.
+/// Computes symmetric routes for a topology, and from the routes the table entries of every switch. `plan`
+/// prints these entries, `apply` writes the entries that differ, `diff` shows the differences, `verify`
+/// proves the routes correct, and `watch` keeps the switches up to date. The switches may be `weir switch`,
+/// BMv2's simple_switch_grpc, or any other switch with P4Runtime and a program of p4src; or Tofino switches,
+/// whose driver offers BF Runtime, with a program of p4src/tna.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +41,7 @@ Examples:
   weir controller diff --topology fabric.yaml --program fncc.json
   weir controller watch --topology fabric.yaml --program fncc.json
 
-Where fabric.yaml is, for instance, `{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}`,
+fabric.yaml is, for instance, `{kind: leaf-spine, leaves: 4, spines: 2, hosts_per_leaf: 2, rate: 10Mbps}`,
 or an experiment file.")]
 pub struct Args {
     #[command(subcommand)]
@@ -60,7 +61,6 @@ enum Command {
     Tables(tables::Args),
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Plan(args) => plan::run(args, console),
@@ -75,13 +75,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Prints the entries of a switch.
 fn print_entries(console: &mut Console, switch: &str, entries: &[String]) -> Result<(), Failure> {
     writeln!(console.out, "{switch}: {} entries", entries.len())?;
     entries.iter().try_for_each(|entry| Ok(writeln!(console.out, "  {entry}")?))
 }
 
-/// Runs asynchronous work to its end.
+/// Runs a future to completion on a new multi-threaded runtime.
 pub fn block_on<T>(work: impl Future<Output = T>) -> Result<T, Failure> {
     let runtime = tokio::runtime::Builder::new_multi_thread().enable_all().build().map_err(Failure::work)?;
     Ok(runtime.block_on(work))

@@ -1,4 +1,4 @@
-//! Estimates the duration and memory of a run: `weir run --check`.
+//! Estimates packet-hops, wall-clock time and memory of a run, for `weir run --check`.
 
 use super::memory_bytes;
 use std::collections::{BTreeMap, HashMap};
@@ -21,7 +21,7 @@ const TRIAL_DURATION: Duration = Duration::from_millis(50);
 const IDLE_TRIAL: Duration = Duration::from_millis(500);
 /// Ethernet, IPv4, UDP and Weir headers, and the records of a path of three switches.
 const HEADERS: u64 = 90;
-/// Size of a finished flow in the results, and of a sample of a port or a flow, in bytes.
+/// Memory of a finished flow in the results, and of one sample of a port or a flow, in bytes.
 const FLOW_BYTES: f64 = 200.0;
 const SAMPLE_BYTES: f64 = 16.0;
 /// Size of a flow that has not finished, in both hosts and the tables of the run. Measured with 1 million flows of 1 B.
@@ -29,21 +29,20 @@ const ACTIVE_FLOW_BYTES: f64 = 1_500.0;
 /// The share of its link that a flow without a size gets where none shares it.
 const BUSY_UTILISATION: f64 = 0.95;
 
-/// The expected cost of a run.
 #[derive(Clone, Copy, Debug)]
 pub struct Estimate {
-    /// Packets times switches on their path, of all schemes. Policies are left out.
+    /// Sum over all packets and schemes of the switches on the path, without policy packets.
     pub packet_hops: f64,
-    /// True for an upper bound: flows start when others end, and links may be idle.
+    /// True if the values are upper bounds, because flows start when others end and links may be idle.
     pub at_most: bool,
-    /// Wall-clock time, if the trial came far enough to tell.
+    /// Wall-clock time; `None` if the trial run was too short to measure the speed.
     pub time: Option<Duration>,
-    /// Peak resident memory, where the system tells it.
+    /// Peak resident memory in bytes; `None` where the system does not report the memory of a process.
     pub memory: Option<f64>,
 }
 
 impl Estimate {
-    /// Estimates what `experiment` takes if `jobs` schemes run at a time on this number of threads.
+    /// Estimates the cost of `experiment` with `jobs` concurrent schemes on `threads` threads.
     ///
     /// The packet-hops follow from the flows, their paths and the rates of their hosts' links; losses and the time that a
     /// scheme leaves links idle are left out. The speed is that of the first scheme's first moments.
@@ -91,7 +90,7 @@ impl Estimate {
     }
 }
 
-/// `about 3.1 million packet-hops, 4 s, 60 MB`; `at most` if flows start when others end.
+/// Formats the estimate as `about 3.1 million packet-hops, 4 s, 60 MB`, with `at most` for an upper bound.
 impl fmt::Display for Estimate {
     fn fmt(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
         let about = if self.at_most { "at most" } else { "about" };
@@ -112,7 +111,7 @@ impl fmt::Display for Estimate {
     }
 }
 
-/// Payload of a full packet.
+/// Payload bytes of a full packet.
 fn payload(experiment: &Experiment) -> f64 {
     experiment.spec.mtu.get().saturating_sub(HEADERS).max(1) as f64
 }

@@ -10,21 +10,22 @@ use weir_experiment::workload::{Arrival, write_flow_file};
 use weir_experiment::{Experiment, Flow};
 use weir_units::Bytes;
 
-/// Write an experiment's topology and flows for the HPCC simulator
+/// Export an experiment's topology and flows for the HPCC simulator
 ///
-/// Leaves topology.txt and flow.txt in its formats: the same graph, and the same flows at the same times. Experiments
-/// read such files too: `topology: {kind: file, path: ..}` and `workload: {kind: file, path: ..}`.
+/// Writes topology.txt and flow.txt in that simulator's formats, with the same graph, and the same flows at
+/// the same times. Experiments can read such files too: `topology: {kind: file, path: ..}` and `workload:
+/// {kind: file, path: ..}`.
 #[derive(Debug, clap::Args)]
 pub struct Args {
     /// Experiment file (YAML)
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// Replace a key, as `weir run` does
+    /// Override a key, as in `weir run`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Seed of every random stream, instead of the file's
+    /// Seed of all random streams, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
@@ -36,7 +37,6 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let experiment = Experiment::load_with(&console.kit.catalogue, &args.file, &args.set, args.seed)
@@ -61,7 +61,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "{}", path.display())?;
     }
     if endless > 0 {
-        writeln!(console.out, "{endless} flows without a size are left out: there every flow has one.")?;
+        writeln!(console.out, "{endless} flows without a size are omitted: the format requires a size.")?;
     }
     Ok(())
 }

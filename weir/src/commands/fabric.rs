@@ -1,4 +1,4 @@
-//! `weir fabric`: a topology on this machine, without Mininet.
+//! `weir fabric`: runs a topology on this machine, without Mininet.
 
 mod net;
 mod state;
@@ -21,17 +21,18 @@ use std::time::{Duration, Instant};
 use weir_controller::topology::Topology;
 use weir_report::files::create;
 
-/// The longest time that a loaded machine may take to start all switches.
+/// Time limit for the start of all switches, ample for a loaded machine.
 const STARTUP_TIMEOUT: Duration = Duration::from_secs(60);
-/// Address of the switches' servers.
+/// Address at which the switches' servers listen.
 const LOCALHOST: Ipv4Addr = Ipv4Addr::LOCALHOST;
-/// From one look at what is awaited to the next.
+/// Polling interval while waiting for the switches.
 const LOOK: Duration = Duration::from_millis(50);
 
-/// Bring up a topology on this machine without Mininet, or take it down
+/// Start a topology on this machine without Mininet, or stop it
 ///
-/// Each host of the topology gets a network namespace with its address and its neighbours, all switches run in one process
-/// in the namespace of the caller (`weir switch --fabric`), and links to hosts are veth pairs. Needs root and iproute2.
+/// Each host of the topology gets a network namespace with its address and static neighbour entries. All
+/// switches run in one process in the caller's namespace (`weir switch --fabric`), and links to hosts are
+/// veth pairs. Needs root and iproute2.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -40,7 +41,7 @@ Examples:
   weir top --topology fabric.yaml
   sudo weir fabric down
 
-Exit status: 0 done; 1 the work failed, and nothing is left behind; 2 the input is wrong.")]
+Exit status: 0 success; 1 failure, cleaned up; 2 invalid input.")]
 pub struct Args {
     #[command(subcommand)]
     task: Task,
@@ -48,7 +49,7 @@ pub struct Args {
 
 #[derive(Debug, Subcommand)]
 enum Task {
-    /// Start switches and namespaces; Ctrl-C before it is done takes everything down again
+    /// Start switches and namespaces; Ctrl-C during the start removes everything again
     Up(UpArgs),
     /// Stop the switches and remove the namespaces
     Down(DownArgs),
@@ -74,54 +75,53 @@ struct DownArgs {
 
 #[derive(Debug, clap::Args)]
 struct UpArgs {
-    /// Topology: any file that `weir controller --topology` reads
+    /// Topology file in any format that `weir controller --topology` accepts
     #[arg(value_name = "TOPOLOGY")]
     topology: PathBuf,
 
-    /// Fill the switches with this program (BMv2 JSON) and the topology's routes
+    /// Install this program (BMv2 JSON) and the topology's routes on the switches
     #[arg(long, short, value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
 
     #[command(flatten)]
     name: NameArgs,
 
-    /// Largest IP packet of the hosts' links, in bytes
+    /// MTU of the hosts' links in bytes
     #[arg(long, value_name = "BYTES", default_value_t = 1500, value_parser = clap::value_parser!(u32).range(576..=65_535))]
     mtu: u32,
 
-    /// P4Runtime port of the first switch, the others follow; `weir controller` and `weir top` have the same option
+    /// P4Runtime port of the first switch, others consecutive; use the same option with `weir controller` and `weir top`
     #[arg(long, value_name = "PORT", default_value_t = 50_051, value_parser = clap::value_parser!(u16).range(1..))]
     grpc_base_port: u16,
 
-    /// Thrift port of the first switch, the others follow
+    /// Thrift port of the first switch, others consecutive
     #[arg(long, value_name = "PORT", default_value_t = 9_090, value_parser = clap::value_parser!(u16).range(1..))]
     thrift_base_port: u16,
 
     #[command(flatten)]
     output: QueryOutput,
 
-    /// Further options of `weir switch`, such as --stats or --pcap=DIR
+    /// Additional options of `weir switch`, such as --stats or --pcap=DIR
     #[arg(last = true, value_name = "SWITCH OPTIONS")]
     switch: Vec<OsString>,
 }
 
 #[derive(Debug, clap::Args)]
 struct ExecArgs {
-    /// The host
+    /// Name of the host
     host: String,
 
     #[command(flatten)]
     name: NameArgs,
 
-    /// The command
+    /// Command and its arguments
     #[arg(last = true, required = true, value_name = "COMMAND")]
     command: Vec<OsString>,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if !rustix::process::geteuid().is_root() {
-        return Err(Failure::input("weir fabric needs root: run this with sudo"));
+        return Err(Failure::input("weir fabric requires root; run it with sudo"));
     }
     match &args.task {
         Task::Up(args) => up(args, console),
@@ -144,9 +144,9 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     let name = &args.name.name;
     let topology = topology(&args.topology, &console.kit.catalogue.topologies)?;
     let net = Net::plan(name, &topology, args.mtu)?;
-    // From here on whatever is made is noted first, and removed if anything fails.
-    let count =
-        u16::try_from(topology.switches.len()).map_err(|_| Failure::input("there are too many switches"))?;
+    // The guard removes every recorded object if a later step fails.
+    let count = u16::try_from(topology.switches.len())
+        .map_err(|_| Failure::input("too many switches: maximum 65535"))?;
     let ports = Ports { grpc: args.grpc_base_port, thrift: args.thrift_base_port, switches: count };
     let mut making = FabricGuard(Some(State::create(name, ports)?));
     net.make(making.state(), interrupted)?;
@@ -158,7 +158,7 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
         check(&mut switches, making.state())?;
     }
     if interrupted() {
-        return Err(Failure::Interrupted(format!("{name}: nothing is left behind")));
+        return Err(Failure::Interrupted(format!("{name}: cleaned up")));
     }
     making.keep();
     if console.style.json {
@@ -185,12 +185,12 @@ fn up(args: &UpArgs, console: &mut Console) -> Result<(), Failure> {
     )?;
     writeln!(
         console.out,
-        "weir fabric exec {host} -- COMMAND runs a command on a host; weir fabric down ends it"
+        "weir fabric exec {host} -- COMMAND runs a command on a host; weir fabric down stops the fabric"
     )?;
     Ok(())
 }
 
-/// A fabric that is not complete yet: removed when it is dropped.
+/// Guard of a fabric during its start: removes the fabric when dropped, unless `keep` was called.
 struct FabricGuard(Option<State>);
 
 impl FabricGuard {
@@ -198,7 +198,7 @@ impl FabricGuard {
         self.0.as_mut().expect("taken by `keep` only")
     }
 
-    /// It is complete.
+    /// Disarms the guard: the fabric is complete.
     fn keep(mut self) {
         self.0 = None;
     }
@@ -214,7 +214,7 @@ impl Drop for FabricGuard {
     }
 }
 
-/// Starts the process of all switches. It outlives this one.
+/// Starts the process that runs all switches. The process outlives this one.
 fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
     let log =
         create(&state.log()).map_err(|error| Failure::Work(format!("{}: {error}", state.log().display())))?;
@@ -228,50 +228,47 @@ fn start(args: &UpArgs, state: &State) -> Result<Child, Failure> {
     command.spawn().map_err(|error| Failure::Work(format!("weir switch: {error}")))
 }
 
-/// Waits until the switches serve. They say so in the log that they were given: whatever else answers at their ports, if
-/// they have not got these, is not asked.
+/// Waits until the last switch reports in the log that its server is listening. A connection to its port would be
+/// no proof: if the switches could not bind their ports, another program may be listening there.
 fn wait(switches: &mut Child, topology: &Topology, state: &State) -> Result<(), Failure> {
     let Ports { grpc, switches: count, .. } = state.ports();
     let last = topology.switches.last().map_or("", |switch| &switch.name);
-    let says = format!("{last}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
+    let ready_line = format!("{last}: Server listening on {LOCALHOST}:{}", grpc + count.saturating_sub(1));
     let end = Instant::now() + STARTUP_TIMEOUT;
     loop {
         check(switches, state)?;
-        if said(state).lines().any(|line| line == says) {
+        if said(state).lines().any(|line| line == ready_line) {
             return Ok(());
         }
         if interrupted() {
-            return Err(Failure::Interrupted("nothing is left behind".into()));
+            return Err(Failure::Interrupted("cleaned up".into()));
         }
         if Instant::now() > end {
-            return Err(Failure::Work(format!(
-                "the switches do not answer after {} s",
-                STARTUP_TIMEOUT.as_secs()
-            )));
+            return Err(Failure::Work(format!("switches not ready after {} s", STARTUP_TIMEOUT.as_secs())));
         }
         std::thread::sleep(LOOK);
     }
 }
 
-/// Returns what the switches have said.
+/// Returns the log of the switches.
 fn said(state: &State) -> String {
-    let said = std::fs::read(state.log()).unwrap_or_default();
-    String::from_utf8_lossy(&said).into_owned()
+    let log = std::fs::read(state.log()).unwrap_or_default();
+    String::from_utf8_lossy(&log).into_owned()
 }
 
-/// Checks that the switches run, and returns their last words otherwise.
+/// Fails if the process of the switches has exited. The error has the last error or line of its log.
 fn check(switches: &mut Child, state: &State) -> Result<(), Failure> {
     let Some(status) = switches.try_wait()? else { return Ok(()) };
-    let said = said(state);
-    // Of a wrong command line the usage follows.
-    let error = said.lines().rev().find_map(|line| line.strip_prefix("error: "));
-    let reason = error.or(said.lines().last()).unwrap_or_default();
+    let log = said(state);
+    // After a usage error, clap's usage text follows the line with the error.
+    let error = log.lines().rev().find_map(|line| line.strip_prefix("error: "));
+    let reason = error.or(log.lines().last()).unwrap_or_default();
     let is_port = ["--grpc-server-addr", "--thrift-port"].iter().any(|option| reason.starts_with(option));
     let remedy = if is_port { " (--grpc-base-port and --thrift-base-port of `weir fabric up`)" } else { "" };
     Err(Failure::Work(format!("weir switch ended ({status}): {reason}{remedy}")))
 }
 
-/// Has the controller write program and routes.
+/// Runs `weir controller apply` to install the program and the routes.
 fn fill(args: &UpArgs, program: &PathBuf) -> Result<(), Failure> {
     let mut apply = Command::new(std::env::current_exe()?);
     apply.args(["controller", "apply", "--quiet", "--topology"]).arg(&args.topology);
@@ -289,10 +286,10 @@ fn exec(args: &ExecArgs) -> Result<(), Failure> {
     let state = State::load(&args.name.name)?;
     let namespace = format!("{}-{}", args.name.name, args.host);
     if !state.has(&namespace) {
-        return Err(Failure::Input(format!("{}: fabric {} has no such host", args.host, args.name.name)));
+        return Err(Failure::Input(format!("unknown host {} in fabric {}", args.host, args.name.name)));
     }
     let mut command = Command::new("ip");
-    // It returns only if it fails.
+    // `exec` returns only on failure.
     let error = command.args(["netns", "exec", &namespace]).args(&args.command).exec();
     Err(Failure::Work(format!("ip: {error}")))
 }

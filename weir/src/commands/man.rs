@@ -10,20 +10,20 @@ use std::fmt::Write as _;
 use std::io::Write;
 use std::path::{Path, PathBuf};
 
-/// Write the man pages, one for each command
+/// Write the man pages, one per command
 ///
-/// The pages are made from the help: weir.1, weir-run.1, weir-controller-apply.1 and so on.
+/// The pages contain the help texts: weir.1, weir-run.1, weir-controller-apply.1 and so on.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   weir man ~/.local/share/man/man1 && man weir-run
   weir man --markdown > commands.md")]
 pub struct Args {
-    /// The directory to write to; made if it is not there
+    /// Output directory, created if missing
     #[arg(value_name = "DIR", required_unless_present = "markdown")]
     directory: Option<PathBuf>,
 
-    /// Write the help of all commands as one page of Markdown instead
+    /// Write the help of all commands as one Markdown page instead
     #[arg(long, conflicts_with_all = ["directory", "json"])]
     markdown: bool,
 
@@ -31,7 +31,6 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let Some(directory) = &args.directory else {
@@ -52,7 +51,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Writes the pages of a command and of its subcommands. Returns their number.
+/// Writes the man pages of a command and of its subcommands, and returns the number of pages.
 fn pages(command: Command, directory: &Path) -> Result<usize, Failure> {
     let shown = command.get_subcommands().filter(|it| !it.is_hide_set()).cloned();
     let below = shown.map(|it| pages(it, directory));
@@ -71,10 +70,10 @@ const HEADING: &str = "\
 `weir run --help` lists too, have [a page of their own](keys.md).
 ";
 
-/// Width of the page's blocks in columns.
+/// Column at which the help texts on the page are wrapped.
 const WIDTH: usize = 100;
 
-/// Appends the help of a command, and of its subcommands.
+/// Appends the help of a command, then recursively that of its subcommands.
 fn section(page: &mut String, path: &str, mut command: Command) {
     let help = command.render_long_help().to_string();
     let help: Vec<&str> = help.lines().map(str::trim_end).collect();

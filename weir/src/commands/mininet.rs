@@ -10,7 +10,7 @@ use std::path::{Path, PathBuf};
 use std::process::Command;
 use weir_testbed::{SwitchKind, Tutorial, TutorialSwitches};
 
-/// Bring up a network of the p4 tutorials, or remove the remains of killed runs
+/// Start a p4 tutorials network, or clean up after killed runs
 ///
 /// Hosts, switches and links of a topology.json, or of a file of p4-utils, with Mininet's command line. Switches whose runtime_json brings
 /// entries get them, and their program, over P4Runtime. With --json there is no command line: the network is taken down after
@@ -22,27 +22,28 @@ pub struct Args {
     #[arg(value_name = "TOPOLOGY.json", required_unless_present = "clean")]
     topology: Option<PathBuf>,
 
-    /// Compiled program (BMv2 JSON) of switches that name none
+    /// Compiled program (BMv2 JSON) for switches without one in the topology
     #[arg(long, value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
 
-    /// The switch; absent: bmv2 where simple_switch_grpc is installed, else weir
+    /// Switch implementation [default: bmv2 if simple_switch_grpc is installed, otherwise weir]
     #[arg(long, value_enum, value_name = "SWITCH")]
     switch: Option<Switch>,
 
-    /// Run each switch in a process of its own, joined by interfaces, as BMv2 always is; absent: one process runs all
+    /// Run each switch in its own process, connected by interfaces (always the case with BMv2) [default: one
+    /// process for all switches]
     #[arg(long)]
     process_per_switch: bool,
 
-    /// Capture the frames at the ports of switches, in DIR or pcaps/
+    /// Capture the frames at the switches' ports, in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 
-    /// Logs of the switches, in DIR or logs/, each bounded to 20 MB; implies --process-per-switch
+    /// Write logs of the switches to DIR or logs/, each limited to 20 MB; implies --process-per-switch
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "logs")]
     logs: Option<PathBuf>,
 
-    /// Remove processes, interfaces and files of runs that were killed, and only those, in contrast to `mn -c`
+    /// Remove processes, interfaces and files of killed runs of Weir, and only those (unlike `mn -c`)
     #[arg(long, conflicts_with_all = ["topology", "program", "switch", "process_per_switch", "pcap", "logs"])]
     clean: bool,
 
@@ -50,17 +51,16 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// The kinds of switches
+/// The switch implementations
 #[derive(Clone, Copy, Debug, clap::ValueEnum)]
 pub enum Switch {
     /// simple_switch_grpc
     Bmv2,
-    /// The embedded switch
+    /// Weir's embedded switch
     Weir,
 }
 
 impl Switch {
-    /// Returns what the testbed calls it.
     pub fn kind(self) -> SwitchKind {
         match self {
             Switch::Bmv2 => SwitchKind::Bmv2,
@@ -75,7 +75,6 @@ Examples:
   sudo weir mininet topology.json --program build/basic.json --pcap
   sudo weir mininet --clean";
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     match &args.topology {
@@ -85,7 +84,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
                 return console.print_json(&json!({"removed": removed}));
             }
             match removed {
-                0 => writeln!(console.out, "nothing was left to remove")?,
+                0 => writeln!(console.out, "nothing to remove")?,
                 _ => writeln!(console.out, "removed {removed} processes and interfaces")?,
             }
             Ok(())
@@ -116,7 +115,7 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
         if !applied.status.success() {
             let reason = String::from_utf8_lossy(&applied.stderr);
             return Err(Failure::Work(format!(
-                "the switches' entries: {}",
+                "cannot install the switches' entries: {}",
                 reason.trim().trim_start_matches("error: ")
             )));
         }
@@ -125,7 +124,7 @@ fn tutorial(topology: &Path, args: &Args, console: &mut Console) -> Result<(), F
     if console.style.json {
         return console.print_json(&json!({"pairs": pairs, "answered": answered}));
     }
-    writeln!(console.out, "{answered} of {pairs} pairs of hosts answer a ping")?;
+    writeln!(console.out, "ping: {answered} of {pairs} host pairs ok")?;
     console.out.flush()?;
     Ok(network.cli()?)
 }

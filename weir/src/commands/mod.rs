@@ -1,4 +1,4 @@
-//! One file for each command.
+//! The subcommands of `weir`, one module each.
 
 mod bench;
 mod completions;
@@ -43,8 +43,8 @@ use weir_switch::program::{self, Program};
 
 /// Congestion control for data centre fabrics, switch and host, in virtual time.
 ///
-/// Real P4 programs run packet by packet on an embedded switch, real host transport and congestion
-/// control at the ends, at any link rate, and the same file and seed give the same bytes.
+/// Real P4 programs run packet by packet on an embedded switch, with real host transport and congestion
+/// control at the ends, at any link rate. The same file and seed give the same bytes.
 #[derive(Debug, Parser)]
 #[command(name = "weir", version, max_term_width = 100, after_help = EXAMPLES)]
 pub struct CommandLine {
@@ -62,8 +62,8 @@ Examples:
   weir new p4 mine                        a P4 program of your own, ready to run
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
 
-Exit status: 0 done; 1 the work failed; 2 the input is wrong;
-130 interrupted, the results so far are kept.";
+Exit status: 0 success; 1 failure; 2 invalid input;
+130 interrupted, partial results are kept.";
 
 #[derive(Debug, Subcommand)]
 enum Command {
@@ -92,13 +92,14 @@ enum Command {
 }
 
 impl CommandLine {
-    /// Returns the command line of what a catalogue has: the help of `run` lists its keys.
+    /// Returns the command line for a catalogue. The help of `run` lists the keys of that catalogue's
+    /// experiment files.
     pub fn describe(catalogue: &Catalogue) -> clap::Command {
         let keys = reference::terminal(&catalogue.schema());
         CommandLine::command().mut_subcommand("run", |run| run.after_long_help(run::help(&keys)))
     }
 
-    /// Returns whether this process will run experiments in virtual time.
+    /// Returns true if this process runs experiments in virtual time; `main` then enables huge pages.
     pub(crate) fn runs_in_virtual_time(&self) -> bool {
         match &self.command {
             Command::Run(args) => args.runs_in_virtual_time(),
@@ -108,11 +109,11 @@ impl CommandLine {
         }
     }
 
-    /// Executes the command.
+    /// Runs the subcommand.
     ///
     /// # Errors
     ///
-    /// The failure of the command, with its exit status.
+    /// The failure of the subcommand, which determines the exit status.
     pub fn run(&self, console: &mut Console) -> Result<(), Failure> {
         match &self.command {
             Command::Run(args) => run::run(args, console),
@@ -141,31 +142,31 @@ impl CommandLine {
     }
 }
 
-/// Returns a folder for what switches write, made if need be. They have it as an absolute path.
+/// Creates a directory if it is missing, and returns its absolute path.
 fn dir(path: &Path) -> Result<std::path::PathBuf, Failure> {
     std::fs::create_dir_all(path)
         .and_then(|()| path.canonicalize())
         .map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// Finds the file that an option names, before there is anything to write; the message names both.
+/// Opens the output file that an option names, before there is anything to write. An error names option and file.
 fn output(option: &str, path: &Path) -> Result<OutputFile, Failure> {
     OutputFile::open(path).map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))
 }
 
-/// Writes a file in a folder that the user named.
+/// Writes a file atomically; an error names the file.
 fn write(path: &Path, content: &[u8]) -> Result<(), Failure> {
     write_atomic(path, content, MODE_PUBLIC)
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))
 }
 
-/// Reads a text file; the message names it.
+/// Reads a text file; an error names the file.
 fn read(path: &Path) -> Result<String, Failure> {
     read_text(path).map_err(|error| Failure::Input(format!("{}: {error}", path.display())))
 }
 
-/// Returns the memory of this process in bytes as Linux counts it, `None` elsewhere: `VmHWM:` is the most that it ever had,
-/// `VmRSS:` what it has.
+/// Returns a memory counter of this process in bytes, from `/proc/self/status`: `VmHWM:` is the peak resident
+/// set, `VmRSS:` the current one. `None` where there is no such file (not Linux).
 fn memory_bytes(what: &str) -> Option<u64> {
     let status = std::fs::read_to_string("/proc/self/status").ok()?;
     let line = status.lines().find_map(|line| line.strip_prefix(what))?;
@@ -173,13 +174,13 @@ fn memory_bytes(what: &str) -> Option<u64> {
     Some(kib << 10)
 }
 
-/// Loads a compiled P4 program; the message names the file and the place in it.
+/// Loads a compiled P4 program. An error names the file and, where known, the position in it.
 fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
     let text = read(path)?;
     if path.extension().is_some_and(|extension| extension == "p4") {
         let (source, program) = (path.display(), path.with_extension("json"));
         return Err(Failure::Input(format!(
-            "{source}: this is P4 source; compile it first with p4c-bm2-ss -o {} {source}",
+            "{source}: P4 source is not accepted; compile it first with p4c-bm2-ss -o {} {source}",
             program.display()
         )));
     }
@@ -188,13 +189,13 @@ fn load_program(path: &Path, engine: Engine) -> Result<Arc<Program>, Failure> {
         .map_err(|error| Failure::Input(with_file_position(&name, &text, &error.to_string())))
 }
 
-/// The engine of a switch's program
+/// How a switch executes its P4 program
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum Engine {
-    /// The program as compiled when it is loaded
+    /// Compile the program when it is loaded
     #[default]
     Compiled,
-    /// A plain interpreter: slower, and the reference for the other
+    /// Reference interpreter (slower)
     Interpreter,
 }
 
@@ -207,12 +208,13 @@ impl From<Engine> for program::Engine {
     }
 }
 
-/// Returns the number of threads: as many as asked for, else all cores, and as many as there are to be `jobs` at least.
+/// Returns the number of threads: `threads` if given, otherwise one per core, but at least `jobs`.
 fn at_most(jobs: Option<usize>, threads: Option<NonZeroUsize>) -> usize {
     threads.map_or_else(|| cores().max(jobs.unwrap_or(1)), NonZeroUsize::get)
 }
 
-/// Returns what does the runs of a sweep: `jobs` at a time, or one for each core, on `threads` cores, or all.
+/// Returns the thread pool of a sweep: `jobs` concurrent runs (default: one per thread) on `threads` threads
+/// (default: one per core, but at least `jobs`).
 fn pool((jobs, threads): (Option<u32>, Option<NonZeroUsize>), console: &Console) -> Pool {
     let threads = at_most(jobs.map(|jobs| jobs as usize), threads);
     Pool {
@@ -240,7 +242,7 @@ mod tests {
         for (line, simulates) in [
             ("run x.yaml", true),
             ("run x.yaml --check", false),
-            ("run x.yaml --on mininet", false),
+            ("run x.yaml --backend mininet", false),
             ("sweep x.yaml", true),
             ("sweep x.yaml --engine slurm", false),
             ("sweep x.yaml --engine ray", false),

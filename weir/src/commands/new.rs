@@ -1,4 +1,4 @@
-//! `weir new`: small projects to begin with, from the examples.
+//! `weir new`: creates projects from the examples.
 
 use crate::console::{Console, Failure};
 use clap::Subcommand;
@@ -9,7 +9,7 @@ use std::io::{ErrorKind, Write};
 use std::path::{Path, PathBuf};
 use weir_report::files::create;
 
-/// Write a small project that builds, runs and is tested as it is
+/// Create a project from a template
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -28,43 +28,43 @@ Examples:
   weir new experiment mine   a workload, a topology and a chart, and their weir
   weir new telemetry mine    telemetry records in P4, and a scheme that reads them
 
-The project is a directory of that name; its README.md describes the next steps.";
+The project is a directory with that name; its README.md describes the next steps.";
 
 #[derive(Debug, Subcommand)]
 enum Template {
-    /// A P4 program: Weir's headers and controls, one control more, an experiment and a packet test
+    /// A P4 program: Weir's headers and controls with one additional control, an experiment and a packet test
     P4 {
-        /// Name of the program, and of the directory
+        /// Name of the program and of the directory
         #[arg(value_parser = name)]
         name: String,
     },
-    /// A congestion control scheme in Rust: a crate with a `weir` program that knows it
+    /// A congestion control scheme in Rust: a crate with a `weir` program that includes the scheme
     Scheme {
-        /// Name of the scheme, and of the directory
+        /// Name of the scheme and of the directory
         #[arg(value_parser = crate_name)]
         name: String,
 
-        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        /// Weir's source tree [default: the one that contains this program or the current directory]
         #[arg(long, value_name = "DIR")]
         weir: Option<PathBuf>,
     },
-    /// Kinds of workloads, topologies and charts in Rust: a crate with a `weir` program that knows them
+    /// Kinds of workloads, topologies and charts in Rust: a crate with a `weir` program that includes them
     Experiment {
-        /// Name of the crate, and of the directory
+        /// Name of the crate and of the directory
         #[arg(value_parser = crate_name)]
         name: String,
 
-        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        /// Weir's source tree [default: the one that contains this program or the current directory]
         #[arg(long, value_name = "DIR")]
         weir: Option<PathBuf>,
     },
     /// Telemetry records: a P4 program that writes them, and a crate with a scheme that reads them
     Telemetry {
-        /// Name of the program and the crate, and of the directory
+        /// Name of the program, the crate and the directory
         #[arg(value_parser = crate_name)]
         name: String,
 
-        /// Weir's source tree; absent: the one that holds this program, or the current directory
+        /// Weir's source tree [default: the one that contains this program or the current directory]
         #[arg(long, value_name = "DIR")]
         weir: Option<PathBuf>,
     },
@@ -74,8 +74,9 @@ static P4_EXAMPLE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/own-p4");
 static P4_INCLUDE: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/p4-include");
 static P4_CONTROLS: Dir<'_> = include_dir!("$CARGO_MANIFEST_DIR/assets/p4-controls");
 
-/// Lists files of an example, name in the project and content. Not a directory: cargo may have built there. The manifest
-/// has another name among the assets, as cargo leaves other packages out of a package.
+/// Lists the files of an example as pairs of path in the project and content. The files are named one by one
+/// because a directory could contain cargo's build output. The asset of Cargo.toml is called manifest.toml
+/// because cargo excludes directories with a Cargo.toml from a package.
 macro_rules! example {
     ($folder:literal: $($file:literal),+) => {
         &[
@@ -98,32 +99,31 @@ const TELEMETRY_EXAMPLE: &[(&str, &str)] = example!(
     "build/own_telemetry.json", "build/own_telemetry.p4info.txtpb"
 );
 
-/// Names that are good for a directory, a crate, a scheme and a P4 program.
+/// Parses a name that is valid for a directory, a crate, a scheme and a P4 program.
 fn name(text: &str) -> Result<String, String> {
     let good = |c: char| c.is_ascii_lowercase() || c.is_ascii_digit() || c == '_';
     let first = text.chars().next().is_some_and(|c| c.is_ascii_lowercase());
     if !first || !text.chars().all(good) || text.len() > 40 {
         return Err(
-            "a name has lower-case letters, digits and underscores, and begins with a letter".to_owned()
+            "invalid name: use lower-case letters, digits and underscores, beginning with a letter (at most 40 characters)".to_owned()
         );
     }
     Ok(text.to_owned())
 }
 
-/// Names that are good for a crate, too.
+/// Parses a name that is also valid for a crate.
 fn crate_name(text: &str) -> Result<String, String> {
     match name(text)? {
-        name if KEYWORDS.contains(&&*name) => {
-            Err(format!("{name} is a keyword of Rust, choose another name"))
-        }
+        name if KEYWORDS.contains(&&*name) => Err(format!("invalid name: {name} is a Rust keyword")),
         name if CARGO_DIRECTORIES.contains(&&*name) => {
-            Err(format!("{name} is a directory of cargo's, choose another name"))
+            Err(format!("invalid name: {name} is a directory name reserved by cargo"))
         }
         name => Ok(name),
     }
 }
 
-/// Keywords that are written like a name (Rust reference, "Keywords": strict and reserved ones of edition 2024).
+/// Keywords that [`name`] would accept (Rust reference, "Keywords": strict and reserved keywords of edition
+/// 2024).
 const KEYWORDS: &[&str] = &[
     "abstract", "as", "async", "await", "become", "box", "break", "const", "continue", "crate", "do", "dyn",
     "else", "enum", "extern", "false", "final", "fn", "for", "gen", "if", "impl", "in", "let", "loop",
@@ -132,15 +132,15 @@ const KEYWORDS: &[&str] = &[
     "where", "while", "yield",
 ];
 
-/// Names that cargo refuses for a program.
+/// Names that cargo does not accept for a binary.
 const CARGO_DIRECTORIES: &[&str] = &["build", "deps", "examples", "incremental"];
 
-/// Returns whether the code of a new scheme means something else by the name of its module or of its type.
+/// Returns true if the template of a scheme already uses `module` for a path or `camel` for another item.
 fn is_taken(module: &str, camel: &str) -> bool {
     let code = SCHEME_EXAMPLE.iter().filter(|(path, _)| path.ends_with(".rs"));
     let mut lines = code.flat_map(|(_, text)| text.lines()).filter_map(|line| line.split("//").next());
     let is_word = |c: char| c.is_alphanumeric() || c == '_';
-    // Those that the macros of a scheme use.
+    // Names that the macros for schemes use.
     ["Option", "Result", "String", "Vec"].contains(&camel)
         || lines.any(|line| {
             let path = format!("{module}::");
@@ -154,11 +154,11 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Template::P4 { name } => (name, p4(name)?),
         Template::Scheme { name, weir } => {
             if console.kit.catalogue.schemes.names().any(|known| known == name) {
-                return Err(Failure::Input(format!("{name} is a scheme already, choose another name")));
+                return Err(Failure::Input(format!("scheme {name} already exists; choose another name")));
             }
             if name != "aimd" && is_taken(name, &camel(name)) {
-                let reason = format!("the code of a scheme uses the name {name} for something else");
-                return Err(Failure::Input(format!("{reason}, choose another name")));
+                let reason = format!("invalid name: the template already uses {name}");
+                return Err(Failure::Input(format!("{reason}; choose another name")));
             }
             (name, crate_in(weir.as_deref(), |weir| Ok(scheme(name, weir)))?)
         }
@@ -172,7 +172,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let dir = Path::new(name);
     fs::create_dir(dir).map_err(|error| {
         Failure::Input(match error.kind() {
-            ErrorKind::AlreadyExists => format!("{name} exists, choose another name or remove it"),
+            ErrorKind::AlreadyExists => format!("{name} already exists; choose another name or remove it"),
             _ => format!("{name}: {error}"),
         })
     })?;
@@ -187,7 +187,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns a crate's files, with the versions of dependencies that Weir is tested with.
+/// Returns the files of a crate, with Weir's Cargo.lock, so that dependencies have the tested versions.
 fn crate_in(
     named: Option<&Path>,
     files: impl FnOnce(&Path) -> Result<Vec<File>, Failure>,
@@ -200,7 +200,6 @@ fn crate_in(
     Ok(files)
 }
 
-/// Path in the project, and content.
 type File = (String, String);
 
 fn write(dir: &Path, files: &[File]) -> Result<(), Failure> {
@@ -222,7 +221,7 @@ fn p4(name: &str) -> Result<Vec<File>, Failure> {
     Ok(files)
 }
 
-/// Adds Weir's headers and controls, where the project's Makefile expects them.
+/// Adds Weir's headers and controls in the directories where the project's Makefile expects them.
 fn collect_headers(files: &mut Vec<File>) -> Result<(), Failure> {
     collect(&P4_INCLUDE, "weir/include/", files)?;
     collect(&P4_CONTROLS, "weir/controls/", files)
@@ -241,15 +240,15 @@ fn telemetry(name: &str, weir: &Path) -> Result<Vec<File>, Failure> {
 fn collect(directory: &Dir<'_>, into: &str, files: &mut Vec<File>) -> Result<(), Failure> {
     for file in directory.files() {
         let path = format!("{into}{}", file.path().display());
-        let text = file.contents_utf8().ok_or_else(|| Failure::Work(format!("{path}: not a text")))?;
+        let text = file.contents_utf8().ok_or_else(|| Failure::Work(format!("{path}: not UTF-8")))?;
         files.push((path, text.to_owned()));
     }
-    // Template runs of the example left behind is not part of it.
+    // The directory runs/, written by a run of the example, is not part of the template.
     let parts = directory.dirs().filter(|part| !part.path().ends_with("runs"));
     parts.into_iter().try_for_each(|part| collect(part, into, files))
 }
 
-/// Returns the name of a type: `fast_start` as `FastStart`.
+/// Converts a name to a type name: `fast_start` to `FastStart`.
 fn camel(name: &str) -> String {
     let capital = |word: &str| word[..1].to_uppercase() + &word[1..];
     name.split('_').filter(|word| !word.is_empty()).map(capital).collect()
@@ -258,7 +257,7 @@ fn camel(name: &str) -> String {
 fn scheme(name: &str, weir: &Path) -> Vec<File> {
     let camel = camel(name);
     let rename = |text: &str| {
-        // The example's name first: a new one may contain it.
+        // The example's name is replaced before the other strings, because the new name may contain it.
         let text = text.replace("aimd", name).replace("Aimd", &camel).replace("AIMD", &camel);
         text.replace("\"own-scheme\"", &format!("\"{name}\"")).replace("../..", &weir.display().to_string())
     };
@@ -273,17 +272,17 @@ fn experiment(name: &str, weir: &Path) -> Vec<File> {
     EXPERIMENT_EXAMPLE.iter().map(|(path, text)| ((*path).to_owned(), rename(text))).collect()
 }
 
-/// Returns the tree with the crates that the crate depends on.
+/// Returns the directory of Weir's sources, on whose crates the new crate depends.
 fn source_tree(named: Option<&Path>) -> Result<PathBuf, Failure> {
     let is_weir = |path: &&Path| {
         path.join("host/src/scheme/mod.rs").is_file() && path.join("weir/Cargo.toml").is_file()
     };
     if let Some(named) = named {
-        let reason = || Failure::Input(format!("--weir {}: this is not Weir's source tree", named.display()));
+        let reason = || Failure::Input(format!("--weir {}: not Weir's source tree", named.display()));
         return Ok(Some(named).filter(is_weir).ok_or_else(reason)?.canonicalize()?);
     }
     let starts = [std::env::current_exe(), std::env::current_dir()];
     let found = starts.iter().flatten().flat_map(|path| path.ancestors()).find(is_weir);
-    let reason = || Failure::input("Weir's source tree is not found, name it: --weir DIR");
+    let reason = || Failure::input("Weir source tree not found; use --weir DIR");
     found.map(Path::to_owned).ok_or_else(reason)
 }

@@ -1,4 +1,4 @@
-//! Watching a run: a bar on a terminal for each scheme that is running.
+//! Progress of a run on the terminal: one bar for each running scheme.
 
 use crate::interrupt::interrupted;
 use indicatif::{MultiProgress, ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -7,32 +7,32 @@ use std::time::Instant;
 use weir_experiment::{Observer, Progress};
 use weir_report::format;
 
-/// Steps of a bar.
+/// Resolution of a bar.
 const STEPS: u64 = 1000;
-/// Fits into 80 columns.
+/// Layout of a bar, for 80 columns.
 const TEMPLATE: &str = "{prefix:12!} {bar:8} {percent:>3} %  {wide_msg}  {eta} left";
 
-/// Shows how far the schemes of a run have come, and breaks them off on Ctrl-C. The bars go when this goes.
+/// Observer that shows the progress of each scheme, and stops the run on Ctrl-C. Dropping it removes the
+/// bars.
 pub struct ProgressBars {
     bars: MultiProgress,
-    /// The schemes that have begun, by index.
+    /// Schemes that have started, by index.
     schemes: Vec<Option<Running>>,
 }
 
-/// A scheme's bar.
 struct Running {
     bar: ProgressBar,
     began: Instant,
 }
 
 impl ProgressBars {
-    /// For one run, `shown` on standard error or not.
+    /// Creates the bars; they are drawn on standard error if `shown`.
     pub fn new(shown: bool) -> ProgressBars {
         let target = if shown { ProgressDrawTarget::stderr() } else { ProgressDrawTarget::hidden() };
         ProgressBars { bars: MultiProgress::with_draw_target(target), schemes: Vec::new() }
     }
 
-    /// Returns the bar of a scheme, a new one if it has just begun.
+    /// Returns the bar of a scheme, creating it at the first call.
     fn running(&mut self, p: &Progress<'_>) -> &Running {
         self.schemes.resize_with(p.scheme_count.max(self.schemes.len()), || None);
         let bars = &self.bars;

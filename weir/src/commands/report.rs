@@ -12,9 +12,9 @@ use weir_report::{compare, format, load, rescale, table};
 
 /// Compare runs: one page with the schemes of several run directories side by side
 ///
-/// Reads the directories of `weir run`, in virtual time or in Mininet, complete or not, and writes one HTML file: what is
-/// different between the experiments, every number with its change from the first run, the papers' values, and all
-/// schemes in the same plots. Nothing is run.
+/// Reads run directories of `weir run`, of both backends, complete or partial, and writes one HTML file: the
+/// differences between the experiments, every number with its change from the first run, the papers' values,
+/// and all schemes in the same plots. Runs nothing.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
@@ -22,7 +22,7 @@ pub struct Args {
     #[arg(required = true, value_name = "DIR")]
     dirs: Vec<PathBuf>,
 
-    /// The file to write; one that is there is replaced
+    /// Output file; an existing one is replaced
     #[arg(long, short, value_name = "FILE", default_value = "comparison.html")]
     out: PathBuf,
 
@@ -36,10 +36,9 @@ Examples:
   weir report runs/x-sweep/load=0.2,seed=1 runs/x-sweep/load=0.6,seed=1
   weir report runs/long-1.partial    the results of a killed run so far
 
-Each file is compared with its SHA-256 in the run's SHA256SUMS. A damaged run is
+Each file is verified with the run's SHA256SUMS. A damaged run is
 an error; one without SHA256SUMS, of an earlier version, is read with a warning.";
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let runs = args
@@ -52,9 +51,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let out = super::output("--out", &args.out)?;
     let failed = |error: std::io::Error| Failure::work(format!("{}: {error}", args.out.display()));
     for (run, dir) in runs.iter().zip(&args.dirs) {
-        // A run that is not complete has no manifest yet.
+        // A partial run has no manifest yet.
         if run.integrity == Integrity::Unknown && !run.results.summary.partial {
-            warn(&format!("{}: there is no {MANIFEST}, so the files cannot be verified", dir.display()));
+            warn(&format!("{}: {MANIFEST} missing, files not verified", dir.display()));
         }
     }
     out.write(compare::page(&runs).as_bytes(), MODE_PUBLIC).map_err(failed)?;
@@ -73,9 +72,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     if !console.style.quiet {
         for run in &runs {
-            let partial = if run.results.summary.partial { " (not complete)" } else { "" };
+            let partial = if run.results.summary.partial { " (incomplete)" } else { "" };
             let divided = run.time_divisor.map_or_else(String::new, |factor| {
-                format!(" (a scale model: times divided by {})", format::significant_short(factor))
+                format!(" (scale model: times divided by {})", format::significant_short(factor))
             });
             writeln!(console.out, "{}{partial}{divided}", run.name)?;
             writeln!(console.out, "{}", table::table(&run.results, console.styled, console.width))?;

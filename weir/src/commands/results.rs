@@ -17,47 +17,47 @@ use weir_report::sweep::engine;
 use weir_report::sweep::metric_check;
 use weir_report::sweep::pool::{self, RunResult, RunTask};
 
-/// Run the papers' experiments and write their numbers beside ours into a document
+/// Reproduce the papers' experiments and update the comparison document
 ///
-/// Runs what a list of experiments names, and every other experiment that has a paper's numbers to compare with
-/// (`paper`, with `ours`), on all cores. Runs that are complete are not repeated. Then writes the tables of a
-/// Markdown document between their marks; the prose around them stays.
+/// Runs the experiments of a list, and all other experiments that have a paper's numbers to compare with
+/// (`paper`, with `ours`), on all cores. Completed runs are not repeated. Then updates the tables between the
+/// marks of a Markdown document; the text around them is preserved.
 #[derive(Debug, clap::Args)]
 #[command(after_help = HELP)]
 pub struct Args {
-    /// The quick forms: under ten minutes on two cores
+    /// Use the reduced variants (under ten minutes on two cores)
     #[arg(long)]
     quick: bool,
 
-    /// Only these sections of the list
+    /// Only these sections of the list, by id
     #[arg(long, value_name = "ID,..", value_delimiter = ',')]
     only: Vec<String>,
 
-    /// The list
+    /// List of experiments (YAML)
     #[arg(long, value_name = "FILE", default_value = "docs/results.yaml")]
     list: PathBuf,
 
-    /// The folder of its experiments
+    /// Directory of experiment files
     #[arg(long, value_name = "DIR", default_value = "experiments")]
     experiments: PathBuf,
 
-    /// The document
+    /// Markdown document to update
     #[arg(long, value_name = "FILE", default_value = "docs/results.md")]
     docs: PathBuf,
 
-    /// Directory of the runs
+    /// Output directory of the runs
     #[arg(long, value_name = "DIR", default_value = "runs/results")]
     out: PathBuf,
 
-    /// Runs at a time; absent: one for each core
+    /// Number of concurrent runs [default: one per core]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
 
-    /// Threads for all runs together; absent: one for each core. The results are the same
+    /// Number of threads for all runs together [default: one per core]; does not affect results
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Repeat completed runs too
+    /// Repeat completed runs as well
     #[arg(long)]
     fresh: bool,
 
@@ -66,7 +66,7 @@ pub struct Args {
 }
 
 const HELP: &str = "\
-The list has sections, each with a place in the document between
+The list has sections, each with tables in the document between
 <!-- results:begin ID --> and <!-- results:end -->:
 
   - id: join
@@ -75,21 +75,20 @@ The list has sections, each with a place in the document between
       - file: quickstart.yaml            # in experiments/
         over: [\"seed=1..5\"]              # as weir sweep --over; also set, schemes
         columns: [peak queue, \"Jain=jain\"]    # a table, as weir sweep --metric
-        quick: {over: [\"seed=1\"]}        # what --quick does instead; false: nothing
+        quick: {over: [\"seed=1\"]}        # overrides for --quick; false: skip
 
-Each `paper` note of the experiments that has `ours` becomes a line: what the
-paper says, our mean and 95 % confidence interval over the seeds, the command,
-and the note's `reason`. Lines of experiments that are not run stay as they are. Ctrl-C keeps
-the results so far, and the same command continues.";
+Each `paper` note of the experiments that has `ours` becomes a row: the
+paper's value, Weir's mean and 95 % confidence interval over the seeds, the command,
+and the note's `reason`. Rows of experiments that are not run are preserved. Ctrl-C keeps
+the results so far; the same command continues.";
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let mut plan = list::plan(&console.kit, &args.list, &args.experiments, args.quick, &args.out)?;
     if let Some(unknown) = args.only.iter().find(|id| !plan.iter().any(|(section, _)| section.id == **id)) {
         let ids: Vec<&str> = plan.iter().map(|(section, _)| section.id.as_str()).collect();
         return Err(Failure::Input(format!(
-            "--only {unknown}: no section has this id, there are {}",
+            "--only {unknown}: unknown section, expected one of {}",
             ids.join(", ")
         )));
     }
@@ -100,7 +99,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         Failure::Input(reason) => Failure::Input(format!("{}: {reason}", args.docs.display())),
         other => other,
     };
-    // Hours may pass before it is written: whether it can be is found out now.
+    // The runs may take hours, so the marks of the document are checked before the runs.
     let document = super::read(&args.docs)?;
     let docs = super::output("--docs", &args.docs)?;
     for (section, _) in &plan {
@@ -119,7 +118,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let pool = super::pool((args.jobs, args.threads), console);
     let outcomes = engine::run(&pool, &tasks, outcomes, args.fresh, warn)?;
 
-    // Read again: what was written into it meanwhile stays.
+    // The document is read again, so that changes made during the runs are preserved.
     let mut sections = Vec::new();
     let document = written(super::read(&args.docs)?, &plan, &outcomes, |title, known| {
         sections.push(json!({"title": title, "claims": claims_of(known).collect::<Vec<_>>()}));
@@ -135,7 +134,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         console.print_json(&json!({"tables": args.docs, "runs": runs, "sections": sections}))?;
     } else {
         if !console.style.quiet {
-            writeln!(console.out, "{done} of {} runs done, {before} of them before.", outcomes.len())?;
+            writeln!(console.out, "{} runs: {done} complete ({before} cached).", outcomes.len())?;
         }
         writeln!(console.out, "Tables {}", args.docs.display())?;
     }
@@ -151,7 +150,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the document with every section's tables, which are printed as well.
+/// Returns the document with updated tables of all sections, and passes the results of each section to
+/// `show`.
 fn written(
     mut document: String,
     plan: &[(Section, Vec<Planned>)],
@@ -178,7 +178,7 @@ fn written(
     Ok(document)
 }
 
-/// Returns the claims of a section as objects.
+/// Returns the claims of a section as JSON objects.
 fn claims_of(known: &[EntryResults]) -> impl Iterator<Item = Value> {
     known.iter().flat_map(|known| &known.claims).map(|claim| {
         json!({

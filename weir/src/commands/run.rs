@@ -29,10 +29,9 @@ use weir_sim::Simulation;
 use weir_testbed::Mininet;
 use weir_units::Bandwidth;
 
-/// Everything about experiment files.
 const FILES: &str = include_str!("run.txt");
 
-/// Returns what `weir run --help` says beside the options: about experiment files, and their keys.
+/// Returns the part of `weir run --help` after the options: experiment files and their keys.
 pub fn help(keys: &str) -> String {
     format!("{FILES}\n{keys}{VALUES}")
 }
@@ -40,14 +39,14 @@ pub fn help(keys: &str) -> String {
 const VALUES: &str = "
 Sizes are written 64KB; websearch, fb_hadoop, alistorage, google_rpc2008 or
 data_mining; a file of size,cumulative probability; {choice: [2KB, 8KB]};
-{uniform: {least: 1KB, most: 1MB}}; {pareto: {mean: 192MB, shape: 1.5}}. Hosts:
+{uniform: {min: 1KB, max: 1MB}}; {pareto: {mean: 192MB, shape: 1.5}}. Hosts:
 h1-h64; h1-h128/2 (every second); h1,h5,h9-h12. Hosts are h1, h2.. and switches
 s1, s2.. `weir schema --markdown` lists values and defaults of every key.";
 
 /// Run an experiment and write a report
 ///
-/// Runs every scheme of the experiment by itself on the same fabric, with the same flows and the
-/// same seed, in virtual time or in Mininet. Prints a table and leaves a directory with the report.
+/// Runs every scheme of the experiment separately on the same fabric, with the same flows and the same seed,
+/// in virtual time or in Mininet. Prints a table and writes a directory with the report.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir run --help` explains experiment files.")]
 pub struct Args {
@@ -55,37 +54,37 @@ pub struct Args {
     #[arg(required = true, value_name = "FILE")]
     files: Vec<PathBuf>,
 
-    /// Replace a key: dots go down, numbers count list entries from 0
+    /// Override a key, for example flows.1.start=200us (list indices from 0)
     ///
-    /// The value is read as YAML, so `--set schemes=[fncc]` and `--set flows.1.start=200us` work.
+    /// The value is parsed as YAML: `--set schemes=[fncc]` sets a list.
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Seed of every random stream, instead of the file's
+    /// Seed of all random streams, instead of the file's
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Run only these of the file's schemes, by label
+    /// Run only the schemes with these labels
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     schemes: Vec<String>,
 
-    /// Back end: virtual time, or real time on Mininet's hosts and links (needs root)
-    #[arg(long, value_enum, default_value = "sim", value_name = "BACKEND")]
-    on: BackendKind,
+    /// Backend that runs the experiment: virtual time, or real time on Mininet's hosts and links (needs root)
+    #[arg(long, visible_alias = "on", value_enum, default_value = "sim", value_name = "BACKEND")]
+    backend: BackendKind,
 
-    /// Run as a scale model whose hosts have this rate, all times longer in proportion
+    /// Run a scale model: host links at RATE, all times scaled accordingly
     ///
-    /// Bytes are not scaled: queues, windows and bytes in flight are those of the file. Mininet takes 10Mbps if the
-    /// file says more than 100Mbps.
+    /// Bytes are not scaled: queues, windows and bytes in flight are those of the file. The default for
+    /// Mininet is 10Mbps if the file's rate exceeds 100Mbps.
     #[arg(long, value_name = "RATE")]
     rate: Option<Bandwidth>,
 
-    /// The switch in Mininet; absent: bmv2 where simple_switch_grpc is installed, else weir
+    /// Switch implementation in Mininet [default: bmv2 if simple_switch_grpc is installed, otherwise weir]
     #[arg(long, value_enum, value_name = "SWITCH")]
     switch: Option<Switch>,
 
-    /// Run each switch in Mininet in a process of its own, joined by interfaces, as BMv2 always is; absent: one process
-    /// runs all
+    /// Run each Mininet switch in its own process, connected by interfaces (always the case with BMv2)
+    /// [default: one process for all switches]
     #[arg(long)]
     process_per_switch: bool,
 
@@ -93,44 +92,45 @@ pub struct Args {
     #[arg(long)]
     cli: bool,
 
-    /// Capture the frames at the ports of Mininet's switches, in a folder for each scheme in DIR or pcaps/
+    /// Capture the frames at the ports of Mininet's switches, in one directory per scheme in DIR or pcaps/
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = "pcaps")]
     pcap: Option<PathBuf>,
 
-    /// Mininet's hosts take part in policies with the key in this file: `weir policy` reaches them by name
+    /// Enable policies on Mininet's hosts with the key in FILE; `weir policy` addresses the hosts by name
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
 
-    /// Write perfetto.json too: queues, loads, pauses, flows, rates and paths of packets for https://ui.perfetto.dev
+    /// Also write perfetto.json for https://ui.perfetto.dev: queues, loads, pauses, flows, rates and packet
+    /// paths
     #[arg(long)]
     perfetto: bool,
 
-    /// Output directory, instead of runs/<name>-<seed>; an earlier run there is replaced
+    /// Output directory, instead of runs/<name>-<seed>; a previous run in it is replaced
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Schemes run at a time; absent: as many as there are threads. The results are the same
+    /// Schemes to run in parallel [default: number of threads]; does not affect results
     #[arg(long, short, value_name = "N")]
     jobs: Option<NonZeroUsize>,
 
-    /// Threads for all schemes together; absent: one for each core. The results are the same
+    /// Number of threads for all schemes together [default: one per core]; does not affect results
     ///
-    /// If there are more threads than schemes that run, a scheme has several.
+    /// If there are more threads than running schemes, a scheme uses several.
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Engine of the switches' programs; the results are the same
+    /// Execution engine of the switches' P4 programs; does not affect results
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
 
-    /// Show the fabric on the terminal while it runs: loads, queues and flows; schemes run one after the other
+    /// Show the fabric on the terminal during the run: loads, queues and flows; schemes run one at a time
     #[arg(long, conflicts_with_all = ["check", "quiet", "verbose"])]
     live: bool,
 
     #[command(flatten)]
     serve: ServeOptions,
 
-    /// Check the files and estimate packet-hops, time and memory; run nothing
+    /// Check the files and estimate packet-hops, time and memory, without running anything
     #[arg(long)]
     check: bool,
 
@@ -141,41 +141,39 @@ pub struct Args {
 impl Args {
     /// Returns whether this process runs experiments in virtual time.
     pub fn runs_in_virtual_time(&self) -> bool {
-        self.on == BackendKind::Sim && !self.check
+        self.backend == BackendKind::Sim && !self.check
     }
 
-    /// Returns whether a live view was asked for.
+    /// Returns true if a live view is shown, on the terminal or in browsers.
     fn is_watched(&self) -> bool {
         self.live || self.serve.is_given()
     }
 }
 
-/// The back end of an experiment.
+/// The backend of an experiment.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum BackendKind {
-    /// Virtual time
+    /// Virtual time (discrete-event simulation)
     Sim,
-    /// Mininet, in real time
+    /// Real time, in Mininet
     Mininet,
 }
 
-/// Links faster than this are too much for software switches, and are modelled at [`MININET_RATE`].
+/// Faster host links exceed what software switches can forward; such experiments run as scale models at
+/// [`MININET_RATE`].
 const MININET_LIMIT: Bandwidth = Bandwidth::from_mbps(100);
 const MININET_RATE: Bandwidth = Bandwidth::from_mbps(10);
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    // All files first: a mistake in the last one should not cost the runs before it.
+    // All files are loaded first, so that an error in the last one does not cost the runs before it.
     let experiments = args
         .files
         .iter()
         .map(|file| load(file, args, &console.kit.catalogue))
         .collect::<Result<Vec<_>, _>>()?;
     if args.out.is_some() && experiments.len() > 1 {
-        return Err(Failure::input(
-            "--out names one directory, and there are several experiments: run them one by one",
-        ));
+        return Err(Failure::input("--out requires a single experiment"));
     }
     check_backend(args)?;
     if let Some(dir) = &args.out {
@@ -206,7 +204,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn check(file: &Path, experiment: &Experiment, args: &Args, console: &mut Console) -> Result<(), Failure> {
     let refused = |error: Error| error.at(file.display());
     // Mininet takes as long as the traffic. First the estimate: what a check has freed would count as there before the run.
-    let estimate = (args.on == BackendKind::Sim)
+    let estimate = (args.backend == BackendKind::Sim)
         .then(|| Estimate::of(experiment, threads(args, experiment), args.engine.into()));
     let estimate = estimate.transpose().map_err(refused)?;
     backend(experiment, args, None)?.check(experiment).map_err(refused)?;
@@ -242,18 +240,19 @@ fn load(file: &Path, args: &Args, catalogue: &Catalogue) -> Result<Experiment, F
     if !args.schemes.is_empty() {
         experiment.retain_schemes(&args.schemes).map_err(Failure::input)?;
     }
-    let in_mininet = args.on == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
+    let in_mininet = args.backend == BackendKind::Mininet && experiment.host_rate() > MININET_LIMIT;
     if let Some(rate) = args.rate.or(in_mininet.then_some(MININET_RATE)) {
         experiment = experiment.at_rate(rate).map_err(Failure::input)?;
     }
-    if args.on == BackendKind::Mininet {
+    if args.backend == BackendKind::Mininet {
         // Agents have their flows before the traffic starts.
         experiment.list_flows().map_err(Failure::input)?;
     }
     Ok(experiment)
 }
 
-/// Returns the number of threads and of schemes that run at a time; one of each if it is watched, so that it can be paused.
+/// Returns the number of threads and of concurrent schemes. A run with a live view has one of each, so that
+/// it can be paused.
 fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
     if args.is_watched() {
         return (1, 1);
@@ -263,7 +262,7 @@ fn threads(args: &Args, experiment: &Experiment) -> (usize, usize) {
     (threads, jobs.unwrap_or(threads).min(threads).min(experiment.schemes.len().max(1)))
 }
 
-/// Refuses options that would do nothing.
+/// Rejects options that have no effect with the chosen backend.
 fn check_backend(args: &Args) -> Result<(), Failure> {
     let given = [
         ("--switch", args.switch.is_some()),
@@ -272,11 +271,11 @@ fn check_backend(args: &Args) -> Result<(), Failure> {
         ("--pcap", args.pcap.is_some()),
         ("--policy-key", args.policy_key.is_some()),
     ];
-    if args.on == BackendKind::Mininet && args.engine == Engine::Interpreter {
-        return Err(Failure::input("--engine is for virtual time"));
+    if args.backend == BackendKind::Mininet && args.engine == Engine::Interpreter {
+        return Err(Failure::input("--engine requires --backend sim"));
     }
-    match given.iter().find(|(_, given)| *given && args.on == BackendKind::Sim) {
-        Some((name, _)) => Err(Failure::input(format!("{name} is for --on mininet"))),
+    match given.iter().find(|(_, given)| *given && args.backend == BackendKind::Sim) {
+        Some((name, _)) => Err(Failure::input(format!("{name} requires --backend mininet"))),
         None => Ok(()),
     }
 }
@@ -294,7 +293,7 @@ fn run_one(
     let mut described = report::describe(experiment, &console.kit.charts);
     let before = described.clone();
     let pcaps = args.pcap.as_deref().map(dir).transpose()?;
-    if args.on == BackendKind::Mininet {
+    if args.backend == BackendKind::Mininet {
         privilege::retain_capabilities(privilege::MININET)?;
     }
     let backend = backend(experiment, args, pcaps)?;
@@ -306,9 +305,10 @@ fn run_one(
     let watch = match args.is_watched() {
         true => {
             let view = View::open(args.live, !console.styled, web)?;
-            // A run in virtual time would be over before a browser has the page.
+            // If a browser shows the view, virtual time waits for the user: the run could end before the page
+            // is loaded.
             let live = Live::open(experiment, view, web.is_some());
-            let live = if args.on == BackendKind::Mininet { live.of_mininet()? } else { live };
+            let live = if args.backend == BackendKind::Mininet { live.of_mininet()? } else { live };
             ProgressView::Live(Box::new(live))
         }
         false => ProgressView::Bars(ProgressBars::new(console.show_progress)),
@@ -329,8 +329,8 @@ fn run_one(
     };
     described.facts.extend(fabric.iter().flat_map(|fabric| fabric.heading.clone()));
     if !links.is_empty() {
-        // The file alone does not give these results.
-        described.facts.push(("Links by hand".to_owned(), links.join("; ")));
+        // The experiment file alone does not reproduce these results.
+        described.facts.push(("Links changed manually".to_owned(), links.join("; ")));
     }
     let partial = keeper.partial().to_owned();
     let written = keeper.finish(&results, &described, |dir| {
@@ -383,12 +383,10 @@ fn run_one(
     }
 }
 
-/// Returns the absolute path of the key for policies, which agents could use.
+/// Returns the absolute path of the policy key, after checking that agents can use the key.
 fn policy_key(experiment: &Experiment, args: &Args) -> Result<Option<PathBuf>, Failure> {
     if experiment.spec.policy.is_some() && args.policy_key.is_none() {
-        return Err(Failure::input(
-            "`policy`: Mininet's hosts need a key that is a secret, give --policy-key FILE",
-        ));
+        return Err(Failure::input("`policy` in Mininet requires --policy-key FILE"));
     }
     args.policy_key.as_deref().map(check_key).transpose()
 }
@@ -399,7 +397,7 @@ fn backend(
     args: &Args,
     pcaps: Option<PathBuf>,
 ) -> Result<Box<dyn Backend>, Failure> {
-    if args.on == BackendKind::Sim {
+    if args.backend == BackendKind::Sim {
         let (threads, jobs) = threads(args, experiment);
         let (cores, engine) = (Arc::new(CorePool::new(threads)), args.engine.into());
         let virtual_time =

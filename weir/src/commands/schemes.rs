@@ -11,19 +11,18 @@ use weir_report::table::fit;
 
 /// List the congestion control schemes, or the parameters of one
 ///
-/// Parameters are set in an experiment file: `schemes: [{scheme: fncc, set: {lhcs: off}}]`. Each default
-/// names where it comes from.
+/// Parameters are set in an experiment file: `schemes: [{scheme: fncc, set: {lhcs: off}}]`. The source of
+/// each default is listed.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "Examples:\n  weir schemes\n  weir schemes fncc")]
 pub struct Args {
-    /// Scheme whose parameters to show
+    /// Scheme whose parameters are shown
     name: Option<String>,
 
     #[command(flatten)]
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     match &args.name {
@@ -81,9 +80,9 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
     }
     let out = &mut console.out;
     writeln!(out, "{}", scheme.about())?;
-    writeln!(out, "Wants {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;
+    writeln!(out, "Requires {telemetry}{}.", if needs.ecn.is_some() { " and ECN marks" } else { "" })?;
     for Parameter { info, default } in scheme.parameters() {
-        // A dash stands for no symbol and no unit.
+        // `-` means that the parameter has no symbol or no unit.
         let unit = if info.unit == "-" { String::new() } else { format!(", in {}", info.unit) };
         let aside = match info.symbol {
             "-" => unit.trim_start_matches(", ").to_owned(),
@@ -92,7 +91,7 @@ fn show(scheme: &dyn SchemeConfig, console: &mut Console) -> Result<(), Failure>
         let aside = if aside.is_empty() { aside } else { format!("  ({aside})") };
         writeln!(out, "\n  {} = {}{aside}", info.name, default)?;
         writeln!(out, "      {}", info.help)?;
-        writeln!(out, "      takes    {}", info.range)?;
+        writeln!(out, "      range    {}", info.range)?;
         writeln!(out, "      default  {}", info.source)?;
     }
     Ok(())

@@ -11,29 +11,29 @@ use weir_switch::stf::{self, FailureKind, TestOutcome};
 
 /// Run packet tests (STF) on a compiled P4 program
 ///
-/// A test lists the packets that are sent and expected, and the table entries that there are, in the
-/// language of p4c's STF tests (docs/stf.md). It runs on the embedded switch: no root, no BMv2.
+/// A test lists the packets that are sent and expected, and the table entries, in the language of p4c's STF
+/// tests (docs/stf.md). It runs on the embedded switch, without root or BMv2.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weir stf p4src/build/fncc.json p4src/tests/fncc/*.stf
   weir stf build/basic.json basic.stf
 
-Exit status: 0 all passed; 1 a test failed; 2 the program or a test cannot be read.")]
+Exit status: 0 all tests passed; 1 a test failed; 2 the program or a test is invalid.")]
 pub struct Args {
-    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    /// Program compiled by p4c-bm2-ss (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json")]
     program: PathBuf,
 
-    /// Tests
+    /// STF files
     #[arg(required = true, value_name = "TEST.stf")]
     tests: Vec<PathBuf>,
 
-    /// Print failures and the totals, not each test
+    /// Print only failures and totals
     #[arg(long, short)]
     quiet: bool,
 
-    /// Engine of the program; the results are the same
+    /// Execution engine of the program; does not affect results
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: Engine,
 
@@ -41,7 +41,6 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let program = load_program(&args.program, args.engine)?;
@@ -95,7 +94,8 @@ fn print(args: &Args, name: &str, outcome: &TestOutcome, console: &mut Console) 
     Ok(())
 }
 
-/// Returns the packet, counted from 1, whose path explains a failure: the last one injected before it.
+/// Returns the number, from 1, of the packet whose trace explains a failure: the last packet injected before
+/// it.
 fn culprit(failure: &stf::Failure, outcome: &TestOutcome) -> Option<usize> {
     let until = match &failure.kind {
         FailureKind::Differs { received, .. } | FailureKind::Unexpected { received, .. } => {

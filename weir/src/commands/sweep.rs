@@ -19,10 +19,10 @@ use weir_report::sweep::slurm::Slurm;
 use weir_report::sweep::table::SweepResults;
 use weir_report::sweep::{Sweep, SweepRequest};
 
-/// Run an experiment many times, keys and seeds varied, and compare
+/// Run an experiment for all combinations of keys and seeds, and compare
 ///
-/// Every combination of the values is a run, `jobs` of them at a time. The table gives the mean and the
-/// 95 % confidence interval over the seeds and over keys marked with ~.
+/// Every combination of the values is a run. The table shows the mean and the 95 % confidence interval over
+/// the seeds and over keys marked with ~.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "`weir sweep --help` has examples.", after_long_help = HELP)]
 pub struct Args {
@@ -30,66 +30,67 @@ pub struct Args {
     #[arg(value_name = "FILE")]
     file: PathBuf,
 
-    /// A key and its values: key=a,b,c or seed=1..5
+    /// A key and its values: key=a,b,c or seed=1..5 (repeatable)
     ///
-    /// Keys are those of `weir run --set`. Commas within brackets belong to a value. Without any, those of the
-    /// file's `sweep` block. Keys that change together: a+b=1+10,2+20. Times at even distances: key=0us..12us/25. A key
-    /// with ~ before it is not compared: numbers are means over its values, as they are over seeds.
+    /// Keys are those of `weir run --set`; commas inside brackets belong to a value. Without --over, the
+    /// `sweep` block of the file applies. Keys that change together: a+b=1+10,2+20. Evenly spaced values:
+    /// key=0us..12us/25. Prefix a key with ~ to average over its values, like seeds.
     #[arg(long, value_name = "KEY=VALUES")]
     over: Vec<String>,
 
-    /// A metric to show of every run; absent: those of the report
+    /// Metric to report (repeatable) [default: those of the report]
     ///
-    /// A place in a scheme's part of summary.json such as fct.slowdown.p95, a formula over schemes as in the
-    /// experiment's `paper.ours`, or a row of the report such as "peak queue". HEADING=.. names it.
+    /// A path in a scheme's part of summary.json such as fct.slowdown.p95, a formula over schemes as in
+    /// `paper.ours` of an experiment, or a row of the report such as "peak queue". Prefix HEADING= to set the
+    /// column heading.
     #[arg(long, value_name = "PLACE")]
     metric: Vec<String>,
 
-    /// Replace a key in every run, as in `weir run`
+    /// Override a key in every run, as in `weir run`
     #[arg(long, value_name = "KEY=VALUE")]
     set: Vec<String>,
 
-    /// Run only these of the file's schemes, by label
+    /// Run only the schemes with these labels
     #[arg(long, value_name = "A,B", value_delimiter = ',')]
     schemes: Vec<String>,
 
-    /// Runs at a time; absent: one for each core, or with Slurm as many as it starts
+    /// Number of concurrent runs [default: one per core; unlimited with Slurm]
     #[arg(long, short, value_name = "N", value_parser = clap::value_parser!(u32).range(1..=4096))]
     jobs: Option<u32>,
 
-    /// Threads for all runs together; absent: one for each core. The results are the same
+    /// Number of threads for all runs together [default: one per core]; does not affect results
     #[arg(long, value_name = "N")]
     threads: Option<NonZeroUsize>,
 
-    /// Engine of the runs; the tables are the same
+    /// Engine that executes the runs; does not affect results
     #[arg(long, value_enum, value_name = "ENGINE", default_value_t)]
     engine: EngineKind,
 
-    /// Slurm: print the scripts for `sbatch` and do nothing
+    /// Slurm: print the scripts for `sbatch` without submitting them
     #[arg(long)]
     dry_run: bool,
 
-    /// Slurm: return when the jobs are in the queue; the same command waits for them later
+    /// Slurm: return once the jobs are queued; the same command waits for them later
     #[arg(long)]
     detach: bool,
 
-    /// Slurm: an option of `sbatch`, as in --sbatch=--partition=long
+    /// Slurm: option for `sbatch`, as in --sbatch=--partition=long
     #[arg(long, value_name = "OPTION", allow_hyphen_values = true)]
     sbatch: Vec<String>,
 
-    /// Slurm and Ray: times that a run is repeated whose machine or process died
+    /// Slurm and Ray: retries after a node or process failure
     #[arg(long, value_name = "N", default_value_t = 3)]
     retries: u32,
 
-    /// Do one run, by its number from 0 in the order of runs.csv, and write no table: a job of an array
-    #[arg(long, value_name = "N")]
-    only: Option<usize>,
+    /// Execute only run N (row of runs.csv, from 0) and write no tables; for job arrays
+    #[arg(long, visible_alias = "only", value_name = "N")]
+    run_index: Option<usize>,
 
     /// Output directory, instead of runs/<name>-sweep
     #[arg(long, value_name = "DIR")]
     out: Option<PathBuf>,
 
-    /// Repeat completed runs too
+    /// Repeat completed runs as well
     #[arg(long)]
     fresh: bool,
 
@@ -107,12 +108,12 @@ impl Args {
 /// The engine of a sweep's runs
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, clap::ValueEnum)]
 enum EngineKind {
-    /// On the cores of this machine
+    /// The cores of this machine
     #[default]
     Local,
-    /// As job arrays of Slurm; the directory is on a file system that its nodes share
+    /// Slurm job arrays; the directory must be on a file system shared by the nodes
     Slurm,
-    /// As tasks of Ray, through the Python package: `pip install weir-fabric[ray]`
+    /// Ray tasks, through the Python package: `pip install weir-fabric[ray]`
     Ray,
 }
 
@@ -134,22 +135,21 @@ Files of a sweep in its directory:
   report.html    table, a chart for each metric, links to the runs
   sweep.csv      mean and 95 % confidence interval of each metric
   runs.csv       the values of every run, and its digest
-  <key>=<value>,seed=<n>/    the directory of each run, as of `weir run`
+  <key>=<value>,seed=<n>/    the directory of each run, as in `weir run`
 
 A completed run is not repeated: the same command continues after Ctrl-C or
-`kill`, and a longer list of values runs what is new. A run whose experiment has
-changed is done again, and one whose files do not match its SHA256SUMS. The same
-runs give the same bytes in sweep.csv and runs.csv, however many ran at a time
-and wherever.
+`kill`, and more values add only the new runs. A run is repeated if its experiment has
+changed or its files do not match its SHA256SUMS. The same
+runs give the same bytes in sweep.csv and runs.csv, on any engine and with any
+number of concurrent runs.
 
 With Slurm, scripts and logs are in slurm/ of the directory. Ctrl-C cancels the
-jobs. A run that fails is listed with its reason, and the same command does it
-again. With another scheduler, give each of its jobs one number, `weir sweep
-x.yaml --only N`; after them `weir sweep x.yaml` writes the tables.
+jobs. Failed runs are listed with their reasons, and the same command repeats
+them. With another scheduler, give each job one run, `weir sweep
+x.yaml --run-index N`; after them `weir sweep x.yaml` writes the tables.
 
-Exit status: as of `weir run`.";
+Exit status: as in `weir run`.";
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     check_options(args)?;
@@ -163,7 +163,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         metrics: &args.metric,
         dir: args.out.as_deref(),
     };
-    if let Some(number) = args.only {
+    if let Some(number) = args.run_index {
         return only(request, number, args, console);
     }
     let mut sweep = Sweep::plan(request)?;
@@ -174,7 +174,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         let dir = sweep.dir.clone();
         drop(sweep);
-        // The lock was in it. A directory with runs in it is not empty, and stays.
+        // Dropping the sweep removed its lock file. The directory is removed only if it is empty, that is,
+        // without runs.
         let _ = fs::remove_dir(dir);
         return Ok(());
     }
@@ -198,14 +199,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.detach && findings.done() < outcomes.len() && !interrupt::interrupted() {
         if !console.style.json && !console.style.quiet {
             let jobs = slurm(&sweep, args, console)?.jobs().join(", ");
-            writeln!(console.out, "In the queue: jobs {jobs}. The same command waits for them.")?;
+            writeln!(console.out, "Queued: jobs {jobs}. The same command waits for them.")?;
         }
         return Ok(());
     }
     ending(&findings, &outcomes, &sweep.dir)
 }
 
-/// Refuses options that would do nothing.
+/// Rejects options that have no effect with the chosen engine.
 fn check_options(args: &Args) -> Result<(), Failure> {
     let given = [
         ("--dry-run", args.dry_run, args.engine == EngineKind::Slurm, "--engine slurm"),
@@ -224,15 +225,15 @@ fn check_options(args: &Args) -> Result<(), Failure> {
             args.engine == EngineKind::Local,
             "--engine local; remove the directory instead",
         ),
-        ("--only", args.only.is_some(), args.engine == EngineKind::Local, "--engine local"),
+        ("--run-index", args.run_index.is_some(), args.engine == EngineKind::Local, "--engine local"),
     ];
     match given.iter().find(|(_, given, fits, _)| *given && !fits) {
-        Some((option, .., place)) => Err(Failure::Input(format!("{option} is for {place}"))),
+        Some((option, .., place)) => Err(Failure::Input(format!("{option} requires {place}"))),
         None => Ok(()),
     }
 }
 
-/// Does one run.
+/// Executes one run of the sweep, for `--run-index`.
 fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Console) -> Result<(), Failure> {
     interrupt::catch_ctrl_c()?;
     let pool = super::pool((args.jobs, args.threads), console);
@@ -240,20 +241,20 @@ fn only(request: SweepRequest<'_>, number: usize, args: &Args, console: &mut Con
     match outcome {
         RunResult { failure: Some(failure), .. } => Err(failure.into()),
         RunResult { summary: None, .. } => {
-            Err(Failure::Interrupted(format!("{}{PARTIAL_SUFFIX} has the results up to then", dir.display())))
+            Err(Failure::Interrupted(format!("{}{PARTIAL_SUFFIX} has the results so far", dir.display())))
         }
         _ if console.style.json => console.print_json(&json!({"directory": dir})),
         _ => Ok(writeln!(console.out, "{}", dir.display())?),
     }
 }
 
-/// Slurm, for the runs of a sweep.
+/// Returns the Slurm engine for the runs of a sweep. Each job executes this program with `--run-index`.
 fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure> {
     let program = std::env::current_exe().map_err(Failure::work)?;
     let dir = absolute(&sweep.dir).map_err(Failure::work)?;
     let mut command = vec![program.display().to_string()];
     command.extend(sweep.words.iter().cloned());
-    command.extend(["--out".to_owned(), dir.display().to_string(), "--only".to_owned()]);
+    command.extend(["--out".to_owned(), dir.display().to_string(), "--run-index".to_owned()]);
     Ok(Slurm {
         name: sweep.name.clone(),
         dir,
@@ -267,7 +268,7 @@ fn slurm(sweep: &Sweep, args: &Args, console: &Console) -> Result<Slurm, Failure
     })
 }
 
-/// Returns the result for programs: the means of `sweep.csv`, and which runs failed.
+/// Returns the JSON output: the means of `sweep.csv`, and the failed runs.
 fn answer(sweep: &Sweep, findings: &SweepResults<'_>) -> Value {
     let rows = findings.rows.iter().map(|row| {
         let metrics = findings.measures.iter().zip(&row.estimates).filter_map(|(measure, estimate)| {
@@ -306,23 +307,23 @@ fn print(
         writeln!(out, "{}", findings.text(console.styled, console.width))?;
     }
     let kept = outcomes.iter().filter(|outcome| outcome.cached).count();
-    let before = if kept > 0 { format!(", {kept} of them before") } else { String::new() };
-    writeln!(out, "{} of {} runs done{before}.", findings.done(), outcomes.len())?;
+    let before = if kept > 0 { format!(" ({kept} cached)") } else { String::new() };
+    writeln!(out, "{} runs: {} complete{before}.", outcomes.len(), findings.done())?;
     writeln!(out, "Report {}", page.display())?;
     Ok(())
 }
 
-/// The exit status: wrong input, failed work, broken off, or none of it.
+/// Returns the first failure of a run, [`Failure::Interrupted`] if runs are missing, or success.
 fn ending(findings: &SweepResults<'_>, outcomes: &[RunResult], dir: &Path) -> Result<(), Failure> {
     let (done, of) = (findings.done(), outcomes.len());
     let mut failures = outcomes.iter().filter_map(|outcome| outcome.failure.as_ref());
     match failures.next() {
         Some(first) if of > 1 => {
             let count = 1 + failures.count();
-            let told = |reason: &String| format!("{reason} ({count} of {of} runs failed)");
+            let with_count = |reason: &String| format!("{reason} ({count} of {of} runs failed)");
             Err(match first {
-                Error::Input(reason) => Failure::Input(told(reason)),
-                Error::Work(reason) => Failure::Work(told(reason)),
+                Error::Input(reason) => Failure::Input(with_count(reason)),
+                Error::Work(reason) => Failure::Work(with_count(reason)),
             })
         }
         Some(first) => Err(first.clone().into()),

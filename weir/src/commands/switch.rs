@@ -1,4 +1,5 @@
-//! `weir switch`: simple_switch_grpc's command line on the embedded switch, or on all switches of a fabric.
+//! `weir switch`: the embedded switch with the command line of simple_switch_grpc, or all switches of a
+//! fabric in one process.
 
 mod fabric;
 mod fabric_links;
@@ -32,16 +33,15 @@ use weir_switch::tm::QueueLimits;
 use weir_testbed::links::{LINKS, socket};
 use weir_units::Time;
 
-/// The newest BMv2 JSON that the loader knows, as `--json-version` prints it.
+/// The newest version of BMv2 JSON that can be loaded, for `--json-version`.
 const JSON_VERSION: &str = "2.23";
 
-/// Lower ports need a capability (`ip(7)`, `ip_unprivileged_port_start`).
+/// Lower ports require CAP_NET_BIND_SERVICE (`ip(7)`, `ip_unprivileged_port_start`).
 const FIRST_UNPRIVILEGED_PORT: u16 = 1024;
 
-/// Interval at which the data plane is checked.
+/// Interval at which the state of the data plane thread is checked.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     if args.json_version {
         return Ok(writeln!(console.out, "{JSON_VERSION}")?);
@@ -82,12 +82,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let control = control.map(|name| Socket::bind_name(&socket(name))).transpose()?;
     let page = args.metrics.open()?;
     confine(args, pcap)?;
-    let (quit, told_to_quit) = sync_channel(1);
+    let (quit, quit_requested) = sync_channel(1);
     ctrlc::set_handler(move || {
-        // A second signal while the first one is served changes nothing.
+        // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
     })
-    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
 
     let interfaces = fabric.as_ref().map_or(args.interfaces.len(), Fabric::interfaces);
     let config = DataplaneConfig {
@@ -146,12 +146,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         servers.push((handle.clone(), config));
     }
     let links = control.zip(fabric.as_ref()).map(|(control, fabric)| {
-        // Its name is that of an emulator's: `weir link` takes it for one.
+        // The socket speaks the protocol of a link emulator, so that `weir link` can control the fabric's
+        // links.
         link::serve(control, fabric.carrier(dataplane.handles()))
     });
     let p4runtime = endpoints.serve(servers)?;
     for ((name, address), thrift) in names.iter().zip(p4runtime.addresses()).zip(&thrift) {
-        // As BMv2 says it; with port 0 this is how one learns the port.
+        // The wording is BMv2's. With port 0 the line is the only way to learn the port.
         let name = name.as_ref().map(|name| format!("{name}: ")).unwrap_or_default();
         writeln!(console.out, "{name}Server listening on {address}")?;
         if let Some(server) = thrift {
@@ -166,9 +167,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.out.flush()?;
     tracing::info!(device = args.device_id, switches = names.len(), ports = interfaces, "running");
 
-    while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+    while quit_requested.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
         if !dataplane.is_running() {
-            return Err(Failure::work("the data plane ended by a bug in this program; its message is above"));
+            return Err(Failure::work("the data plane thread panicked; see the message above"));
         }
         if !p4runtime.is_running() {
             break;
@@ -188,7 +189,8 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Ports are attached again whenever their interfaces come back, which needs new raw sockets.
+/// Enters the sandbox. CAP_NET_RAW is kept because an interface that was removed is opened again when it
+/// returns.
 fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
     let mut capabilities = vec![Capability::CAP_NET_RAW];
     if args.thrift_port.is_some_and(|port| (1..FIRST_UNPRIVILEGED_PORT).contains(&port)) {
@@ -200,11 +202,11 @@ fn confine(args: &Args, pcap: Option<&Path>) -> Result<(), Failure> {
     privilege::sandbox(&capabilities, &folders)
 }
 
-/// Raises the limit of open files as far as allowed: a fabric has sockets and captures for each port.
+/// Raises the limit of open files to the hard limit: a fabric has a socket and two capture files per port.
 fn raise_file_limit() {
     use rustix::process::{Resource, Rlimit, getrlimit, setrlimit};
     let Rlimit { maximum, .. } = getrlimit(Resource::Nofile);
-    // If it cannot be raised, what does not fit says so.
+    // If the limit cannot be raised, opening a further file reports the error.
     let _ = setrlimit(Resource::Nofile, Rlimit { current: maximum, maximum });
 }
 
@@ -212,50 +214,50 @@ fn warn(what: &str) -> std::io::Result<()> {
     writeln!(std::io::stderr(), "warning: {what}")
 }
 
-/// Refuses impossible combinations before anything is started.
+/// Rejects invalid combinations of options before anything is started.
 fn check(args: &Args, target: &TargetOptions, program: bool) -> Result<(), Failure> {
     let refuse = |reason: &str| Err(Failure::input(reason));
     if args.debugger || args.debugger_addr.is_some() {
         return refuse(
-            "--debugger: not supported; `weir trace` and -L trace show a packet's path through the program",
+            "--debugger: not supported; use `weir trace` or -L trace to see a packet's path through the program",
         );
     }
     if args.restore_state.is_some() {
-        return refuse("--restore-state: the switch saves no state; let its controller write it again");
+        return refuse("--restore-state: not supported; let the controller rewrite the state");
     }
     if args.packet_in.is_some() {
-        return refuse("--packet-in: frames come from interfaces (-i) or files (--use-files) only");
+        return refuse("--packet-in: not supported; use interfaces (-i) or files (--use-files)");
     }
     if target.dp_grpc_server_addr.is_some() {
-        return refuse("--dp-grpc-server-addr: frames come from interfaces (-i) or files (--use-files) only");
+        return refuse("--dp-grpc-server-addr: not supported; use interfaces (-i) or files (--use-files)");
     }
     if target.load_modules.is_some() {
-        return refuse("--load-modules: externs are those of v1model");
+        return refuse("--load-modules: not supported; only the externs of v1model are available");
     }
     if args.control.is_some() && args.fabric.is_none() && args.plan.is_none() {
-        return refuse("--control is for the links of a fabric (--fabric); `weir link run` has one too");
+        return refuse("--control requires --fabric");
     }
     if !program && !args.no_p4 && args.plan.is_none() {
-        return refuse("name a program (BMv2 JSON), or give --no-p4 to start without one");
+        return refuse("specify a program (BMv2 JSON) or --no-p4");
     }
     if target.cpu_port == Some(target.drop_port) {
-        return refuse("the CPU port is the drop port; give one of them another number");
+        return refuse("CPU port and drop port must differ");
     }
     target.grpc.check()
 }
 
-/// Returns warnings about options that are accepted but without effect.
+/// Returns warnings about options that are accepted without effect.
 fn warnings(args: &Args, target: &TargetOptions, program: bool) -> Vec<String> {
     let mut warnings = Vec::new();
     let mut warn = |when: bool, what: &str| warnings.extend(when.then(|| what.to_owned()));
     warn(args.nanolog.is_some(), "--nanolog is ignored: nanomsg is not supported; see --log-file");
     warn(
         args.notifications_addr.is_some(),
-        "--notifications-addr does nothing: digests and idle timeouts come by P4Runtime",
+        "--notifications-addr is ignored: digests and idle timeouts are sent over P4Runtime",
     );
     warn(args.no_p4 && program, "the program is not loaded, because of --no-p4");
-    warn(args.log_file.is_none() && args.log_flush, "--log-flush does nothing without --log-file");
-    warn(target.grpc.pem_without_ssl(), "TLS is off (--grpc-server-ssl), the .pem files are not read");
+    warn(args.log_file.is_none() && args.log_flush, "--log-flush has no effect without --log-file");
+    warn(target.grpc.pem_without_ssl(), "the certificate options have no effect without --grpc-server-ssl");
     warnings
 }
 

@@ -20,37 +20,38 @@ use weir_client::{ClientOptions, Target, ThriftClient, ThriftError};
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_units::{Bytes, Time};
 
-/// Time to wait for a key before messages are looked at.
+/// Time to wait for a key before new readings are checked.
 const KEY_POLL_INTERVAL: Duration = Duration::from_millis(50);
-/// Time that two readings may take.
+/// Time limit for the two readings of `--json`.
 const READ_TIMEOUT: Duration = Duration::from_secs(30);
-/// From one question to all hosts' agents for their policies to the next: each is a connection to every agent.
+/// Polling interval of the policies held by the local agents, which needs a connection to each of them.
 const POLICY_POLL_INTERVAL: Duration = Duration::from_secs(3);
-/// The shortest interval: a reading of 80 switches takes about as long.
+/// Minimum polling interval: a reading of 80 switches takes about as long.
 const MIN_INTERVAL: Time = Time::from_ms(50);
 
-/// Watch a running fabric: queues, rates, drops, marks, routes and policies, with links coloured by load
+/// Monitor a running fabric: queues, rates, drops, marks, routes and policies, with links coloured by load
 ///
-/// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and `tx_bytes`,
-/// counters `drops` and `events`, and the table `forward`. Values that a program does not have are shown as "-". The
-/// states of ports are read over Thrift; `d` takes the link of the selected port down and up again, over Thrift too.
+/// Reads the switches over P4Runtime, without being their primary controller: registers `queue_bytes` and
+/// `tx_bytes`, counters `drops` and `events`, and the table `forward`. Values that a program does not provide
+/// are shown as "-". Port states are read over Thrift, over which `d` also takes the link of the selected
+/// port down and up.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Keys: arrows select a port, o orders by topology, load or queue, d takes its
-link down or up, space holds the picture, q quits.
+link down or up, space freezes the display, q quits.
 
 Examples:
   weir top --topology fabric.yaml
   weir top --topology fabric.yaml --json
   weir top --topology fabric.yaml --serve 127.0.0.1:8080
 
-Exit status: 0 ended; 1 the terminal or a switch failed; 2 the input is wrong.")]
+Exit status: 0 success; 1 the terminal or a switch failed; 2 invalid input.")]
 pub struct Args {
-    /// Topology: any file that `weir controller --topology` reads
+    /// Topology file in any format that `weir controller --topology` accepts
     #[arg(long, short, value_name = "FILE")]
     topology: PathBuf,
 
-    /// From one reading to the next
+    /// Polling interval
     #[arg(long, value_name = "TIME", default_value = "500ms")]
     interval: Time,
 
@@ -64,19 +65,18 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Readings of all switches, in the topology's order.
+/// One reading of every switch, in topology order.
 pub struct PollResult {
     at: Instant,
     readings: Vec<Result<Reading, String>>,
-    /// Policies of this machine's agents, with the number of hosts that hold each.
+    /// Policies held by the agents on this machine, with the number of hosts that hold each.
     policies: BTreeMap<String, usize>,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if args.interval < MIN_INTERVAL {
-        return Err(Failure::Input(format!("--interval {}: take {MIN_INTERVAL} or more", args.interval)));
+        return Err(Failure::Input(format!("--interval {}: must be at least {MIN_INTERVAL}", args.interval)));
     }
     let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
@@ -90,14 +90,14 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
 }
 
-/// Switches that are read again and again. Dropping it ends that.
+/// Polls all switches in the background. Dropping it stops the polling.
 pub struct Readings {
     rounds: Option<Receiver<PollResult>>,
     runtime: Option<Runtime>,
 }
 
 impl Readings {
-    /// Begins to read. `thrift` has the address of each switch's Thrift server.
+    /// Starts polling. `thrift` returns the address of a switch's Thrift server.
     pub fn start(
         topology: &Topology,
         targets: Vec<Target>,
@@ -111,7 +111,7 @@ impl Readings {
         });
         let mut probes: Vec<SwitchReader> = probes.collect();
         let interval = Duration::from_nanos(interval.as_ns());
-        // One round waits while another one is shown; a reader that is ahead waits too.
+        // At most one result is queued while another is shown; the poller blocks until there is room.
         let (sender, rounds) = sync_channel(1);
         let runtime = tokio::runtime::Builder::new_multi_thread().worker_threads(2).enable_all().build()?;
         runtime.spawn(async move {
@@ -129,7 +129,7 @@ impl Readings {
                     policies = asking.await.unwrap_or_default();
                 }
                 let round = PollResult { at: Instant::now(), readings, policies: policies.clone() };
-                // Nobody shows it any more.
+                // The receiver was dropped.
                 if tokio::task::block_in_place(|| sender.send(round)).is_err() {
                     return;
                 }
@@ -138,7 +138,7 @@ impl Readings {
         Ok(Readings { rounds: Some(rounds), runtime: Some(runtime) })
     }
 
-    /// Returns the next round, if there is one within this time.
+    /// Returns the next result, waiting at most `patience`.
     pub fn next(&self, patience: Duration) -> Option<PollResult> {
         self.rounds.as_ref()?.recv_timeout(patience).ok()
     }
@@ -146,7 +146,7 @@ impl Readings {
 
 impl Drop for Readings {
     fn drop(&mut self) {
-        // First the channel: the reader may wait for room in it.
+        // The channel is closed first, because the poller may block on a full channel.
         self.rounds = None;
         if let Some(runtime) = self.runtime.take() {
             runtime.shutdown_timeout(Duration::from_secs(1));
@@ -154,10 +154,10 @@ impl Drop for Readings {
     }
 }
 
-/// Two readings as JSON.
+/// Prints the state between two readings as JSON.
 fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
     let next =
-        || readings.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches were not read in time"));
+        || readings.next(READ_TIMEOUT).ok_or_else(|| Failure::work("the switches did not respond in time"));
     let (before, now) = (next()?, next()?);
     let scene = scene(topology, "", Some(&before), &now);
     let ports: Map<String, Value> = scene
@@ -187,14 +187,14 @@ fn report(readings: &Readings, topology: &Topology, console: &mut Console) -> Re
     if silent.is_empty() { Ok(()) } else { Err(Failure::Work(silent.join("; "))) }
 }
 
-/// The terminal or browsers, until the user has seen enough.
+/// Shows the fabric on the terminal or in browsers until the user quits.
 fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Console) -> Result<(), Failure> {
     let title = args.topology.display().to_string();
     let web = args.serve.open()?;
     if let Some(web) = &web {
         let _ = writeln!(io::stderr(), "Live view {}", web.url());
     }
-    // A view in browsers does without a terminal, such as in a service.
+    // With a browser view no terminal is required, so that the command can run as a service.
     let on_terminal = web.is_none() || (io::stdin().is_terminal() && io::stdout().is_terminal());
     if !on_terminal {
         catch_ctrl_c()?;
@@ -236,7 +236,7 @@ fn watch(readings: &Readings, topology: &Topology, args: &Args, console: &Consol
     }
 }
 
-/// Notes the most bytes queued since the view began.
+/// Updates the maximum queue length of each port since the start of the view.
 pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut ViewModel) {
     peaks.resize(scene.ports.len(), 0);
     for (port, peak) in scene.ports.iter_mut().zip(peaks) {
@@ -245,7 +245,7 @@ pub fn keep_peaks(peaks: &mut Vec<u64>, scene: &mut ViewModel) {
     }
 }
 
-/// Takes the link of a port down, or up if it is down; says what came of it.
+/// Takes the link of the port at index `at` down, or up if it is down. Returns a description of the result.
 pub fn toggle(
     topology: &Topology,
     connect: impl Fn(SwitchIx) -> Result<ThriftClient, ThriftError>,
@@ -265,12 +265,12 @@ pub fn toggle(
     }
 }
 
-/// Returns every port of every switch.
+/// Returns every port of every switch in topology order, the order of [`ViewModel::ports`].
 fn ports(topology: &Topology) -> impl Iterator<Item = (SwitchIx, u16)> + '_ {
     topology.switch_ixs().flat_map(|ix| topology.switch(ix).ports().map(move |(port, _)| (ix, port)))
 }
 
-/// Returns the view that follows from two rounds of readings.
+/// Computes the view from the current readings and, for rates, the previous ones.
 pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now: &PollResult) -> ViewModel {
     let reading = |round: &PollResult, ix: SwitchIx| round.readings[ix.0 as usize].clone().ok();
     let seconds = before.map_or(0.0, |before| (now.at - before.at).as_secs_f64());
@@ -278,7 +278,7 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now:
     for (ix, port) in ports(topology) {
         let here = reading(now, ix).unwrap_or_default();
         let earlier = before.and_then(|before| reading(before, ix)).unwrap_or_default();
-        // The register has 32 bits.
+        // `tx_bytes` has 32 bits and wraps around.
         let sent = match (earlier.sent.get(&port), here.sent.get(&port)) {
             (Some(&earlier), Some(&now)) => Bytes::new(u64::from((now as u32).wrapping_sub(earlier as u32))),
             _ => Bytes::ZERO,
@@ -315,7 +315,7 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now:
     let (drops, marks, routes) = (sum(|it| it.drops), sum(|it| it.marks), sum(|it| it.routes));
     let answering = scene.switches.iter().filter(|it| it.error.is_none()).count();
     let down = scene.ports.iter().filter(|port| !port.is_up).count();
-    scene.clock = format!("{answering} of {} switches answer", scene.switches.len());
+    scene.clock = format!("{answering} of {} switches respond", scene.switches.len());
     let totals = [("drops", drops), ("marks", marks), ("routes", routes), ("ports down", down as u64)];
     scene.totals = totals.map(|(word, value)| (word.to_owned(), weir_report::format::count(value))).into();
     let hosts: usize = now.policies.values().sum();
@@ -323,7 +323,7 @@ pub fn scene(topology: &Topology, title: &str, before: Option<&PollResult>, now:
     scene
         .totals
         .extend(policies.map(|(policy, n)| (format!("policy {policy}"), format!("{n} of {hosts} hosts"))));
-    scene.keys = vec![("space", "hold"), ("d", "link down/up")];
+    scene.keys = vec![("space", "freeze"), ("d", "link down/up")];
     scene
 }
 
@@ -358,7 +358,7 @@ mod tests {
         assert_eq!((port.rate_bps, port.load, port.queue), (8e6, 0.8, Some(5)));
         assert_eq!(scene.ports.len(), 4);
         assert_eq!(scene.switches[1].error.as_deref(), Some("no answer"));
-        assert_eq!(scene.clock, "1 of 2 switches answer");
+        assert_eq!(scene.clock, "1 of 2 switches respond");
         assert!(scene.totals.contains(&("policy 3 by 10.0.1.1".into(), "2 of 3 hosts".into())));
     }
 }

@@ -15,12 +15,12 @@ use weir_switch::trace::PacketTrace;
 
 /// Follow a packet through a compiled P4 program, or through a running fabric
 ///
-/// Shows the states of the parser, the headers it takes, each table with its key, the entry that
-/// matched and the action, every field that changes, the queue, and why a packet was dropped. Table
-/// entries come from an STF file.
+/// Shows the states of the parser, the extracted headers, each table with its key, the matching entry and the
+/// action, every field that changes, the queue, and the reason of a drop. Table entries come from an STF
+/// file.
 ///
-/// With --topology they come from running switches, over P4Runtime, and so do their programs. The packet passes through
-/// copies of them; the fabric sees nothing of it. Registers, counters and queues of the copies are empty.
+/// With --topology, the programs and table entries are read from running switches over P4Runtime. The packet
+/// is run through copies; the fabric is not affected. Registers, counters and queues of the copies are empty.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -31,27 +31,27 @@ Examples:
   weir trace --topology fabric.yaml --from h1 --to h2
   weir trace --topology fabric.yaml --from h1 --hex 'ffffffffffff 0800...'")]
 pub struct Args {
-    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    /// Program compiled by p4c-bm2-ss (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json", required_unless_present = "topology", conflicts_with = "topology")]
     program: Option<PathBuf>,
 
-    /// STF file to run: its table entries, and its packets
+    /// STF file with table entries and packets
     #[arg(long, value_name = "FILE", required_unless_present_any = ["hex", "topology"], requires = "program")]
     stf: Option<PathBuf>,
 
-    /// Show only the file's packet number N, counted from 1
+    /// Show only packet N of the STF file, from 1
     #[arg(long, value_name = "N", requires = "stf", conflicts_with = "hex")]
     packet: Option<usize>,
 
-    /// Port by which the packet of --hex arrives
+    /// Ingress port of the packet of --hex
     #[arg(long, value_name = "P", default_value_t = 0, requires = "hex", conflicts_with = "topology")]
     port: u16,
 
-    /// A packet of your own, sent after those of the file; blanks and colons are skipped
+    /// Packet in hexadecimal, sent after those of the STF file; blanks and colons are ignored
     #[arg(long, value_name = "BYTES")]
     hex: Option<String>,
 
-    /// Write the steps as slices to FILE, for https://ui.perfetto.dev, and print nothing
+    /// Write the steps as slices to FILE for https://ui.perfetto.dev, and print nothing
     #[arg(long, value_name = "FILE", conflicts_with = "json")]
     perfetto: Option<PathBuf>,
 
@@ -61,7 +61,6 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let hex = args.hex.as_deref().map(digits).transpose()?;
@@ -106,7 +105,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Returns the steps of a trace, as text.
+/// Returns the steps of a trace, one line each.
 fn steps(trace: &PacketTrace) -> Vec<String> {
     trace.to_string().lines().map(str::to_owned).collect()
 }
@@ -123,7 +122,7 @@ fn write_perfetto(file: &Path, passages: &[SwitchTraversal]) -> Result<(), Failu
     out.write(&bytes, MODE_PUBLIC).map_err(|error| Failure::Work(format!("{}: {error}", file.display())))
 }
 
-/// Returns the hexadecimal digits of `text`, whole bytes of them.
+/// Returns the hexadecimal digits of `text`, without blanks and colons, for a whole number of bytes.
 fn digits(text: &str) -> Result<String, Failure> {
     let text = text.strip_prefix("0x").unwrap_or(text);
     let digits: String = text.chars().filter(|c| !c.is_whitespace() && *c != ':').collect();
@@ -132,7 +131,7 @@ fn digits(text: &str) -> Result<String, Failure> {
     }
     if digits.is_empty() || !digits.len().is_multiple_of(2) {
         return Err(Failure::Input(format!(
-            "--hex: {} digits are not whole bytes, give two for each",
+            "--hex: invalid number of digits ({}), expected two per byte",
             digits.len()
         )));
     }
@@ -148,7 +147,7 @@ mod tests {
         for text in ["0x0A0b0c", "0a0b0c", "0a:0b:0c", "0a 0b\n0c"] {
             assert_eq!(digits(text).unwrap().to_lowercase(), "0a0b0c");
         }
-        for (text, told) in [("0a0", "3 digits"), ("", "0 digits"), ("0g", "'g'")] {
+        for (text, told) in [("0a0", "number of digits (3)"), ("", "number of digits (0)"), ("0g", "'g'")] {
             assert!(matches!(digits(text), Err(Failure::Input(reason)) if reason.contains(told)), "{text}");
         }
     }

@@ -8,10 +8,10 @@ use std::path::{Path, PathBuf};
 
 const DISSECTOR: &str = include_str!("../../assets/weir.lua");
 const FILE: &str = "weir.lua";
-/// Wireshark's folder for a user's plugins, in the home directory (Help, About, Folders).
+/// Wireshark's plugin directory of a user, relative to the home directory (Help, About, Folders).
 const PLUGINS: &str = ".local/lib/wireshark/plugins";
 
-/// Write Wireshark's dissector of Weir packets, or install it
+/// Print the Wireshark dissector for Weir packets, or install it
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
@@ -20,7 +20,7 @@ Examples:
 
 docs/wireshark.md lists fields and filters.")]
 pub struct Args {
-    /// Install it in DIR, or in your folder for Wireshark's plugins
+    /// Install the dissector in DIR [default: your Wireshark plugin directory]
     #[arg(long, value_name = "DIR", num_args = 0..=1)]
     install: Option<Option<PathBuf>>,
 
@@ -28,18 +28,15 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     if console.style.json && args.install.is_none() {
-        return Err(Failure::input("--json goes with --install; without it the dissector itself is printed"));
+        return Err(Failure::input("--json requires --install"));
     }
     let Some(dir) = &args.install else { return Ok(console.out.write_all(DISSECTOR.as_bytes())?) };
     let dir = match dir {
         Some(dir) => dir.clone(),
-        None => plugins().ok_or_else(|| {
-            Failure::input("--install: there is no home directory (HOME), name a folder: --install DIR")
-        })?,
+        None => plugins().ok_or_else(|| Failure::input("HOME is not set; use --install DIR"))?,
     };
     let file = super::dir(&dir)?.join(FILE);
     super::write(&file, DISSECTOR.as_bytes())?;

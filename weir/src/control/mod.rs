@@ -1,4 +1,4 @@
-//! Control sockets of running processes: where they are, and their server. `weir_testbed::talk` is what is said.
+//! Control sockets of agents and links: paths and server. The protocol is in `weir_testbed::talk`.
 
 mod socket;
 pub mod socket_path;

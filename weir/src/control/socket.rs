@@ -1,4 +1,4 @@
-//! A control socket's server.
+//! The server of a control socket.
 
 use super::socket_path;
 use crate::console::Failure;
@@ -14,30 +14,30 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_testbed::control;
 
-/// Connections that wait until they are accepted.
+/// Maximum number of connections that have not been accepted yet.
 const BACKLOG: i32 = 128;
 
-/// A socket that has a name.
+/// A bound control socket that is not served yet.
 pub struct Socket {
     listener: UnixListener,
     place: SocketAddress,
 }
 
-/// The location of a socket.
+/// The address of a control socket.
 #[derive(Clone)]
 enum SocketAddress {
-    /// A file that only its owner can open, removed at the end.
+    /// A path, accessible to its owner only; the file is removed when the server is dropped.
     File(PathBuf),
-    /// A name of this network namespace, which goes with the process.
+    /// An abstract name in this network namespace, released when the process exits.
     Name(SocketAddr),
 }
 
 impl Socket {
-    /// Takes the name, unless somebody listens there that is alive.
+    /// Binds a socket to a path. A socket file without a listener, left by a killed process, is replaced.
     ///
     /// # Errors
     ///
-    /// If the name is taken, or the file cannot be made.
+    /// If another process listens at the path, or the file cannot be created.
     pub fn bind(path: &Path) -> Result<Socket, Failure> {
         let place = |error: std::io::Error| Failure::Input(format!("--control {}: {error}", path.display()));
         if let Some(dir) = path.parent().filter(|it| *it == socket_path::dir()) {
@@ -47,33 +47,33 @@ impl Socket {
             use std::os::unix::fs::FileTypeExt;
             if !about.file_type().is_socket() {
                 return Err(Failure::Input(format!(
-                    "--control {}: this is there, and no socket",
+                    "--control {}: exists and is not a socket",
                     path.display()
                 )));
             }
             if UnixStream::connect(path).is_ok() {
                 return Err(Failure::Input(format!(
-                    "--control {}: another agent listens there; choose another name",
+                    "--control {}: in use by another agent; choose another name",
                     path.display()
                 )));
             }
-            // Its owner was killed.
+            // Left by a process that was killed.
             fs::remove_file(path).map_err(place)?;
         }
         let listener = bind_private(path).map_err(place)?;
         Ok(Socket { listener, place: SocketAddress::File(path.to_owned()) })
     }
 
-    /// Takes a name of this network namespace (unix(7), abstract sockets).
+    /// Binds a socket to an abstract name in this network namespace (unix(7)).
     ///
     /// # Errors
     ///
-    /// If the name is taken.
+    /// If the name is in use.
     pub fn bind_name(name: &str) -> Result<Socket, Failure> {
         let wrong = |error: std::io::Error| match error.kind() {
-            std::io::ErrorKind::AddrInUse => Failure::Input(format!(
-                "--control {name}: another process listens there; choose another name"
-            )),
+            std::io::ErrorKind::AddrInUse => {
+                Failure::Input(format!("--control {name}: in use by another process; choose another name"))
+            }
             _ => Failure::Input(format!("--control {name}: {error}")),
         };
         let address = SocketAddr::from_abstract_name(name).map_err(wrong)?;
@@ -81,7 +81,7 @@ impl Socket {
         Ok(Socket { listener, place: SocketAddress::Name(address) })
     }
 
-    /// Returns the file, if it has one.
+    /// Returns the path; `None` for an abstract name.
     pub fn file(&self) -> Option<&Path> {
         match &self.place {
             SocketAddress::File(path) => Some(path),
@@ -89,7 +89,7 @@ impl Socket {
         }
     }
 
-    /// Answers with `ask`, one request after the other, in a thread.
+    /// Starts a thread that calls `ask` for each request, one at a time, and sends the reply.
     pub fn serve<Q: DeserializeOwned, R: Serialize>(
         self,
         mut ask: impl FnMut(Q) -> Result<R, String> + Send + 'static,
@@ -98,18 +98,19 @@ impl Socket {
         let (place, stopped) = (self.place.clone(), Arc::clone(&stop));
         let thread = std::thread::spawn(move || {
             for stream in self.listener.incoming() {
+                // Relaxed suffices: no other memory depends on the flag.
                 if stopped.load(Ordering::Relaxed) {
                     break;
                 }
                 let Ok(stream) = stream else {
-                    // Out of files, say: not again at once.
+                    // For example out of file descriptors; the pause avoids a busy loop.
                     std::thread::sleep(Duration::from_millis(50));
                     continue;
                 };
                 if !is_allowed(&stream) {
                     continue;
                 }
-                // A client that goes away without hearing the answer does not want it.
+                // The client may have closed the connection before the reply.
                 let _ = control::answer(&stream, &mut ask);
             }
         });
@@ -117,14 +118,16 @@ impl Socket {
     }
 }
 
-/// Returns whether the peer's process has the same user, or is root's: an abstract name, unlike a file, has no owner.
+/// Returns true if the peer has this process's user, or is root. Needed for abstract names, which have no
+/// file permissions.
 fn is_allowed(stream: &UnixStream) -> bool {
     let own = rustix::process::geteuid();
     rustix::net::sockopt::socket_peercred(stream).is_ok_and(|peer| peer.uid == own || peer.uid.is_root())
 }
 
-/// Listens at a path that only the owner can open: a process that may ask may also set. The file takes the mode of the
-/// socket when it is created (Linux), so that no other mode is ever seen.
+/// Creates a listening socket at a path that only the owner can open, because every client may also change
+/// state. The mode is set before bind: Linux creates the file with the mode of the socket's inode, so that
+/// there is no window in which others can connect, as there would be with chmod after bind.
 fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     use rustix::net::{AddressFamily, SocketAddrUnix, SocketFlags, SocketType};
     let socket =
@@ -135,7 +138,7 @@ fn bind_private(path: &Path) -> std::io::Result<UnixListener> {
     Ok(socket.into())
 }
 
-/// A socket that is listened at; its name goes with it.
+/// A running server. Dropping it stops the thread and removes the socket.
 pub struct SocketServer {
     place: SocketAddress,
     stop: Arc<AtomicBool>,
@@ -145,7 +148,7 @@ pub struct SocketServer {
 impl Drop for SocketServer {
     fn drop(&mut self) {
         self.stop.store(true, Ordering::Relaxed);
-        // Wakes it.
+        // The thread blocks in accept; a connection wakes it.
         let woken = match &self.place {
             SocketAddress::File(path) => {
                 let woken = UnixStream::connect(path).is_ok();

@@ -1,20 +1,20 @@
-//! Places of agents' sockets: one socket per host in a folder that every process finds.
+//! Paths of the agents' control sockets: one socket per host, in a directory known to all processes.
 
 use crate::console::Failure;
 use std::os::unix::net::UnixStream;
 use std::path::{Path, PathBuf};
 
-/// The folder, unless the variable below names another.
+/// Default directory; overridden by the variable [`RUN_DIR_ENV`].
 const FOLDER: &str = "/run/weir";
 const RUN_DIR_ENV: &str = "WEIR_RUN";
 const EXTENSION: &str = "sock";
 
-/// Returns the folder of sockets.
+/// Returns the directory of the sockets.
 pub fn dir() -> PathBuf {
     std::env::var_os(RUN_DIR_ENV).filter(|it| !it.is_empty()).map_or_else(|| FOLDER.into(), PathBuf::from)
 }
 
-/// Returns the socket that a host's name, or a path, means. A name with a slash is a path.
+/// Returns the socket of a host, given by name, or by path if `name` contains a slash.
 pub fn socket(name: &str) -> PathBuf {
     match name.contains('/') {
         true => PathBuf::from(name),
@@ -22,12 +22,12 @@ pub fn socket(name: &str) -> PathBuf {
     }
 }
 
-/// Returns the host's name, of its socket.
+/// Returns the name of the host to which a socket belongs.
 pub fn name(path: &Path) -> String {
     path.file_stem().unwrap_or_default().to_string_lossy().into_owned()
 }
 
-/// Returns all sockets in the folder, h2 before h10.
+/// Returns all sockets in the directory, with h2 before h10.
 pub fn all() -> Vec<PathBuf> {
     let entries = std::fs::read_dir(dir()).into_iter().flatten().flatten();
     let sockets = entries.map(|entry| entry.path());
@@ -37,24 +37,24 @@ pub fn all() -> Vec<PathBuf> {
     sockets
 }
 
-/// Reaches an agent.
+/// Connects to an agent.
 pub fn connect(path: &Path) -> Result<UnixStream, Failure> {
     UnixStream::connect(path).map_err(|error| match error.kind() {
         std::io::ErrorKind::NotFound => {
             let known: Vec<String> = all().iter().map(|path| name(path)).collect();
             let known = match known.len() {
-                0 => format!("there is none in {}", dir().display()),
-                _ => format!("there are {}", known.join(", ")),
+                0 => format!("no sockets in {}", dir().display()),
+                _ => format!("agents are {}", known.join(", ")),
             };
             Failure::Input(format!(
-                "{}: no agent listens there; {known} (agents listen if they are started with --policy-key)",
+                "{}: no agent listens; {known} (agents listen if started with --policy-key)",
                 path.display()
             ))
         }
         std::io::ErrorKind::PermissionDenied => Failure::Input(format!(
-            "{}: only the user who started the agent, or root, may query it: run this with sudo",
+            "{}: permission denied: only the agent's user and root may connect; use sudo",
             path.display()
         )),
-        _ => Failure::Work(format!("{}: the agent does not answer any more: {error}", path.display())),
+        _ => Failure::Work(format!("{}: agent stopped responding: {error}", path.display())),
     })
 }

@@ -1,4 +1,4 @@
-//! Draws a scene: a function of the scene and of the user's choices.
+//! Renders a [`ViewModel`] on a terminal.
 
 use super::{Order, ViewModel, ViewState};
 use ratatui::Frame;
@@ -8,15 +8,14 @@ use ratatui::text::{Line, Span};
 use ratatui::widgets::{Cell, Paragraph, Row, Table, TableState};
 use weir_report::format;
 
-/// From this width on, ports stand beside everything else.
+/// Minimum width in columns at which the other tables are to the right of the ports rather than below.
 const WIDE: u16 = 120;
-/// Cells of a bar of load.
+/// Width of a load bar in cells.
 const BAR: usize = 10;
-/// Load from which a link counts as busy, and from which as full.
+/// Loads above which a link is shown in yellow and in red.
 const BUSY: f64 = 0.5;
 const FULL: f64 = 0.8;
 
-/// Draws a scene.
 pub fn draw(frame: &mut Frame<'_>, scene: &ViewModel, choice: &ViewState) {
     let [head, body, foot] =
         Layout::vertical([Constraint::Length(2), Constraint::Fill(1), Constraint::Length(2)])
@@ -29,7 +28,7 @@ pub fn draw(frame: &mut Frame<'_>, scene: &ViewModel, choice: &ViewState) {
         ports(frame, left, scene, choice);
         others(frame, right, scene);
     } else {
-        // At most half of the height for what is not a port.
+        // At most half of the height is used for tables other than the ports.
         let rest = u16::try_from(beside).unwrap_or(u16::MAX).min(body.height / 2);
         let [top, bottom] = Layout::vertical([Constraint::Fill(1), Constraint::Length(rest)]).areas(body);
         ports(frame, top, scene, choice);
@@ -38,7 +37,7 @@ pub fn draw(frame: &mut Frame<'_>, scene: &ViewModel, choice: &ViewState) {
     frame.render_widget(footing(scene, choice), foot);
 }
 
-/// Rows of everything but ports, with headings.
+/// Rows of everything except ports, including headings.
 fn beside_ports(scene: &ViewModel) -> usize {
     let with_heading = |rows: usize| if rows == 0 { 0 } else { rows + 1 };
     scene.totals.len().div_ceil(3) + with_heading(scene.switches.len()) + with_heading(scene.flows.len())
@@ -75,7 +74,7 @@ fn footing<'a>(scene: &'a ViewModel, choice: &ViewState) -> Paragraph<'a> {
     Paragraph::new(vec![Line::raw(scene.note.as_str()), Line::from_iter(keys)])
 }
 
-/// Returns a bar of load, in eighths of a cell.
+/// Returns a bar with a resolution of an eighth of a cell.
 fn bar(load: f64) -> String {
     const EIGHTHS: [char; 8] = [' ', '▏', '▎', '▍', '▌', '▋', '▊', '▉'];
     let eighths = (load.clamp(0.0, 1.0) * (BAR * 8) as f64).round() as usize;
@@ -160,11 +159,11 @@ fn ports(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel, choice: &ViewStat
     frame.render_stateful_widget(table, area, &mut TableState::new().with_selected(row));
 }
 
-/// Totals, switches and flows, one below the other, as far as there is room.
+/// Draws totals, switches and flows below each other, as far as they fit.
 fn others(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
     let totals = scene.totals.len().div_ceil(3) as u16;
     let switches = if scene.switches.is_empty() { 0 } else { scene.switches.len() as u16 + 1 };
-    // Flows change more than switches, so they keep half of the room if both have too little.
+    // Flows change more often than switches, so they get half of the height if both do not fit.
     let room = area.height.saturating_sub(totals);
     let switches = if scene.flows.is_empty() { switches } else { switches.min(room / 2) };
     let areas =
@@ -185,7 +184,7 @@ fn others(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
 }
 
 fn switch_table(frame: &mut Frame<'_>, area: Rect, scene: &ViewModel) {
-    // Where there is too little room, those with trouble are in sight.
+    // Switches with errors come first, so that they are visible if not all fit.
     let (troubled, others): (Vec<_>, Vec<_>) =
         scene.switches.iter().partition(|switch| switch.error.is_some());
     let rows = troubled.into_iter().chain(others).map(|switch| {

@@ -1,4 +1,4 @@
-//! The terminal, while a scene is shown on it.
+//! The live view on a terminal.
 
 use super::{UserAction, ViewModel, ViewState, draw};
 use crate::console::Failure;
@@ -6,38 +6,35 @@ use ratatui::crossterm::event::{self, Event, KeyCode, KeyEvent, KeyEventKind, Ke
 use std::io::{self, IsTerminal};
 use std::time::Duration;
 
-/// Rows that a page key moves by.
+/// Number of rows by which the page keys move.
 const PAGE: isize = 10;
 
-/// A terminal that shows scenes. Dropping it gives the terminal back.
+/// A terminal in raw mode that shows the view. Dropping it restores the terminal.
 pub struct TerminalView {
     terminal: ratatui::DefaultTerminal,
     choice: ViewState,
 }
 
 impl TerminalView {
-    /// Takes the terminal.
+    /// Initialises the terminal.
     ///
     /// # Errors
     ///
-    /// If standard output is no terminal.
+    /// If standard input or output is not a terminal.
     pub fn open(is_plain: bool) -> Result<TerminalView, Failure> {
         if !io::stdout().is_terminal() || !io::stdin().is_terminal() {
-            return Err(Failure::input(
-                "a live view needs a terminal: standard input and output must be one",
-            ));
+            return Err(Failure::input("a live view requires a terminal on standard input and output"));
         }
         let terminal = ratatui::try_init().map_err(Failure::work)?;
         Ok(TerminalView { terminal, choice: ViewState { is_plain, ..ViewState::default() } })
     }
 
-    /// Shows a scene.
     pub fn show(&mut self, scene: &ViewModel) -> Result<(), Failure> {
         let choice = &self.choice;
         self.terminal.draw(|frame| draw(frame, scene, choice)).map(drop).map_err(Failure::from)
     }
 
-    /// Waits at most this long for a key and returns the user's request. Changes of the view are drawn at once.
+    /// Waits at most `patience` for a key, and returns the request. Keys that only change the view redraw it.
     pub fn ask(&mut self, scene: &ViewModel, patience: Duration) -> Result<Option<UserAction>, Failure> {
         if !event::poll(patience)? {
             return Ok(None);
@@ -57,7 +54,7 @@ impl Drop for TerminalView {
     }
 }
 
-/// Returns the request that a key stands for.
+/// Returns the request for a key. Keys that change the view are applied to `choice`.
 fn asked(key: KeyEvent, choice: &mut ViewState, scene: &ViewModel) -> Option<UserAction> {
     match key.code {
         KeyCode::Char('c') if key.modifiers.contains(KeyModifiers::CONTROL) => Some(UserAction::Quit),

@@ -1,4 +1,4 @@
-//! Scenes in browsers: one page that asks for the scene again and again, and sends what its reader asks for.
+//! The live view in browsers: a page that polls for the contents and sends the requests of its users.
 
 use super::{UserAction, ViewModel};
 use crate::console::Failure;
@@ -8,28 +8,26 @@ use std::sync::mpsc::{Receiver, SyncSender, sync_channel};
 use std::sync::{Arc, Mutex, MutexGuard, PoisonError};
 use std::time::{Duration, Instant};
 
-/// The page, with its style and script.
+/// The page, including style and script.
 const PAGE: &str = include_str!("page.html");
-/// Requests of readers that may wait.
+/// Maximum number of queued requests.
 const WAITING: usize = 16;
-/// A page that asked within this time is still open; this long it may take until it asks again.
+/// A page that polled within this time counts as open. Also the time that `end` waits for its next poll.
 const POLL: Duration = Duration::from_secs(1);
 
-/// The option of live views.
 #[derive(Clone, Copy, Debug, Default, clap::Args)]
 pub struct ServeOptions {
-    /// Show the fabric in browsers at http://ADDR/; a port alone is one of this machine's, 0 any that is free
+    /// Show the fabric in browsers at http://ADDR/; PORT alone binds to 127.0.0.1, 0 chooses a free port
     #[arg(long, value_name = "[ADDR:]PORT", value_parser = address)]
     serve: Option<SocketAddr>,
 }
 
 impl ServeOptions {
-    /// Returns whether a view in browsers was asked for.
     pub fn is_given(self) -> bool {
         self.serve.is_some()
     }
 
-    /// Begins to serve. `None`: it was not asked for.
+    /// Starts the server; `None` without `--serve`.
     pub fn open(self) -> Result<Option<WebView>, Failure> {
         let Some(address) = self.serve else { return Ok(None) };
         BoundListener::at(address, "--serve", "the live view is").and_then(WebView::serve).map(Some)
@@ -40,7 +38,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
     match text.parse::<u16>() {
         Ok(port) => Ok((IpAddr::from([127, 0, 0, 1]), port).into()),
         Err(_) => {
-            text.parse().map_err(|_| "give a port, or an IP address and a port: 127.0.0.1:8080".to_owned())
+            text.parse().map_err(|_| "expected PORT or ADDR:PORT, for example 127.0.0.1:8080".to_owned())
         }
     }
 }
@@ -49,7 +47,7 @@ fn address(text: &str) -> Result<SocketAddr, String> {
 #[derive(Debug, Default)]
 struct Shared {
     scene: ViewModel,
-    /// Time at which a page last requested the scene.
+    /// Time of the last poll by any page.
     asked: Option<Instant>,
 }
 
@@ -57,7 +55,7 @@ fn lock(shared: &Mutex<Shared>) -> MutexGuard<'_, Shared> {
     shared.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// A view in browsers. Dropping it ends it.
+/// A server of the live view. Dropping it stops the server.
 pub struct WebView {
     address: SocketAddr,
     shared: Arc<Mutex<Shared>>,
@@ -65,7 +63,8 @@ pub struct WebView {
     _server: Server,
 }
 
-/// A reader's request. It names ports, as their indices are the view's own.
+/// A request from a page. Ports are identified by name, because the page may be based on an older list of
+/// ports.
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum WebAction {
     Pause,
@@ -83,17 +82,17 @@ impl WebView {
         Ok(WebView { address, shared, asks, _server })
     }
 
-    /// The address of the page.
+    /// Returns the address of the page.
     pub fn url(&self) -> String {
         format!("http://{}/", self.address)
     }
 
-    /// Shows a scene.
+    /// Sets the contents that the next poll returns.
     pub fn show(&self, scene: &ViewModel) {
         lock(&self.shared).scene.clone_from(scene);
     }
 
-    /// Waits at most so long for what a reader asks for.
+    /// Waits at most `patience` for a request from a page.
     pub fn ask(&self, scene: &ViewModel, patience: Duration) -> Option<UserAction> {
         match self.asks.recv_timeout(patience).ok()? {
             WebAction::Pause => Some(UserAction::Pause),
@@ -104,7 +103,7 @@ impl WebView {
         }
     }
 
-    /// Says that nothing more comes, and lets open pages see it.
+    /// Marks the view as ended, and waits up to [`POLL`] until an open page has fetched this state.
     pub fn end(&self, note: String) {
         let began = Instant::now();
         let is_watched = {
@@ -119,8 +118,9 @@ impl WebView {
     }
 }
 
-/// Answers a request. A page of another origin can neither read the scene nor ask for anything: `Host` must name this
-/// machine (DNS rebinding), and `Origin`, which browsers send with POST, must be the page's own.
+/// Handles a request. A page of another origin must neither read the contents nor send requests: `Host` must
+/// name this machine (against DNS rebinding), and `Origin`, which browsers send with POST, must be that of
+/// the page itself.
 fn respond(
     request: &Request<'_>,
     is_local: bool,
@@ -129,7 +129,7 @@ fn respond(
 ) -> Response {
     let host = request.field("host").unwrap_or_default();
     if is_local && !names_this_machine(host) {
-        return Response::error("403 Forbidden", "ask for 127.0.0.1 or localhost");
+        return Response::error("403 Forbidden", "invalid Host header; use localhost or 127.0.0.1");
     }
     match (request.method, request.path) {
         ("GET", "/") => Response::ok("text/html; charset=utf-8", PAGE.to_owned()),
@@ -138,37 +138,37 @@ fn respond(
             let text = serde_json::to_string(&shared.scene);
             shared.asked = Some(Instant::now());
             text.map_or_else(
-                |_| Response::error("500 Internal Server Error", "the scene has no JSON"),
+                |_| Response::error("500 Internal Server Error", "serialization failed"),
                 |text| Response::ok("application/json", text),
             )
         }
         ("GET", _) => Response::not_found("the page is at /"),
         ("POST", _) if !is_local => {
-            Response::error("403 Forbidden", "the view is served to others, who may look only")
+            Response::error("403 Forbidden", "read-only: the view is not bound to loopback")
         }
         ("POST", path) => {
             let is_own = |origin: &str| origin.strip_prefix("http://") == Some(host);
             if !request.field("origin").is_none_or(is_own) {
-                return Response::error("403 Forbidden", "this is for the page's own script");
+                return Response::error("403 Forbidden", "cross-origin request rejected");
             }
             let wish = match path {
                 "/pause" => WebAction::Pause,
                 "/step" => WebAction::Step,
                 _ => match path.strip_prefix("/link/") {
                     Some(port) => WebAction::Link(port.to_owned()),
-                    None => return Response::not_found("ask for /pause, /step or /link/PORT"),
+                    None => return Response::not_found("expected /pause, /step or /link/PORT"),
                 },
             };
             match asks.try_send(wish) {
                 Ok(()) => Response::ok("application/json", "{}".to_owned()),
-                Err(_) => Response::error("503 Service Unavailable", "others have asked before"),
+                Err(_) => Response::error("503 Service Unavailable", "busy, retry"),
             }
         }
         _ => Response::not_allowed(),
     }
 }
 
-/// Returns whether a `Host` is this machine by a name that no DNS server is asked for.
+/// Returns true if a `Host` field names this machine without DNS: `localhost` or a loopback address.
 fn names_this_machine(host: &str) -> bool {
     let name = match host.rsplit_once(':') {
         Some((name, port)) if port.bytes().all(|byte| byte.is_ascii_digit()) => name,

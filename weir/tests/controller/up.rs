@@ -142,7 +142,7 @@ pub fn a_fabric_comes_up_without_mininet_and_leaves_nothing() {
     assert!(down.status.success(), "{}", said(&down));
     place.assert_clean();
     let down = place.weir("down", &[]);
-    assert!(down.status.code() == Some(2) && said(&down).contains("there is no fabric"), "{}", said(&down));
+    assert!(down.status.code() == Some(2) && said(&down).contains("unknown fabric"), "{}", said(&down));
 
     let failed = place.weir("up", &["fabric.yaml", "--", "--bogus"]);
     assert!(failed.status.code() == Some(1) && said(&failed).contains("--bogus"), "{}", said(&failed));
@@ -188,7 +188,7 @@ pub fn a_fabric_leaves_namespaces_of_others_alone() {
     assert_eq!(killed.status.code(), None, "{}", said(&killed));
     let down = place.weir("down", &[]);
     assert!(down.status.success(), "{}", said(&down));
-    assert!(said(&down).contains(&format!("warning: the network namespace {h2} stays")), "{}", said(&down));
+    assert!(said(&down).contains(&format!("warning: network namespace {h2} not removed")), "{}", said(&down));
     let gone = Command::new("ip").args(["netns", "del", &h2]).output().expect("iproute2");
     assert!(gone.status.success(), "{}", said(&gone));
     place.assert_clean();
@@ -220,7 +220,8 @@ pub fn two_fabrics_do_not_share_a_namespace() {
     assert!(up.status.success(), "{}", said(&up));
     let refused = place.fabric("-b", "up", &["b.yaml"]).output().expect("nsenter");
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    let whose = format!("namespace {name}-b-h1 already, of fabric \"{name}\"", name = place.name);
+    let whose =
+        format!("namespace {name}-b-h1 already exists (owned by fabric \"{name}\")", name = place.name);
     assert!(said(&refused).contains(&whose), "{}", said(&refused));
     let down = place.fabric("-b", "down", &[]).output().expect("nsenter");
     assert_eq!(down.status.code(), Some(2), "{}", said(&down));
@@ -253,17 +254,21 @@ pub fn a_second_fabric_does_not_write_into_the_first() {
     };
     let same = place.fabric("-b", "up", &["a.yaml"]).output().expect("nsenter");
     assert_eq!(same.status.code(), Some(2), "{}", said(&same));
-    assert!(said(&same).contains(&format!("are the fabrics {};", place.name)), "{}", said(&same));
+    assert!(
+        said(&same).contains(&format!("fabrics in this network namespace: {})", place.name)),
+        "{}",
+        said(&same)
+    );
     let refused = b(&[]).expect("nsenter");
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
     let told = format!(
-        "the P4Runtime ports 50051 to 50052 are those of fabric {}; give --grpc-base-port 50053",
+        "P4Runtime ports 50051 to 50052 are in use by fabric {}; use --grpc-base-port 50053",
         place.name
     );
     assert!(said(&refused).contains(&told), "{}", said(&refused));
     let refused = b(&["--grpc-base-port", "50053"]).expect("nsenter");
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(said(&refused).contains("give --thrift-base-port 9092"), "{}", said(&refused));
+    assert!(said(&refused).contains("use --thrift-base-port 9092"), "{}", said(&refused));
     place.ping("", "h1", "10.0.2.1");
     assert_eq!(said(&tables()), before);
 
@@ -320,9 +325,9 @@ pub fn a_damaged_state_is_removed_and_told() {
             said(&up)
         );
         let exec = place.weir("exec", &["h1", "--", "true"]);
-        assert!(exec.status.code() == Some(1) && said(&exec).contains("is damaged"), "{}", said(&exec));
+        assert!(exec.status.code() == Some(1) && said(&exec).contains("malformed"), "{}", said(&exec));
         let down = place.weir("down", &[]);
-        assert!(down.status.code() == Some(1) && said(&down).contains("was damaged"), "{}", said(&down));
+        assert!(down.status.code() == Some(1) && said(&down).contains("malformed"), "{}", said(&down));
         assert!(said(&down).contains("no network namespace has a name of it"), "{}", said(&down));
         place.assert_clean();
     }

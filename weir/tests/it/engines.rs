@@ -70,7 +70,7 @@ fn job_arrays_give_the_tables_of_a_local_sweep_and_dead_jobs_are_repeated() {
     assert_eq!(sweep(dir, &["--out", "local"]).0, 0);
     let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
     assert_eq!(status, 0, "{told}");
-    assert!(told.contains("repeating runs 0:") && told.contains("6 of 6 runs done."), "{told}");
+    assert!(told.contains("repeating runs 0:") && told.contains("6 runs: 6 complete."), "{told}");
     assert!(tables(&dir.join("local")) == tables(&dir.join("s")));
     // Indices are below 4, and the run whose job died is alone in the last.
     let submitted = fs::read_to_string(dir.join("submitted")).unwrap();
@@ -78,7 +78,7 @@ fn job_arrays_give_the_tables_of_a_local_sweep_and_dead_jobs_are_repeated() {
     let script = fs::read_to_string(dir.join("s/slurm/from-4.sbatch")).unwrap();
     assert!(script.contains("\n#SBATCH --array=0-1\n") && script.contains("\nrun=$((4 + "), "{script}");
     let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert!(status == 0 && told.contains("6 of them before"), "{told}");
+    assert!(status == 0 && told.contains("6 cached"), "{told}");
     assert_eq!(fs::read_to_string(dir.join("submitted")).unwrap(), submitted, "nothing is left to submit");
 }
 
@@ -93,11 +93,11 @@ fn a_failed_job_is_listed_with_its_reason_and_not_repeated_at_once() {
     let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
     assert_eq!(status, 1, "{told}");
     assert!(told.contains("flows.0.size=50KB,seed=2: ") && told.contains("thesis.tex"), "{told}");
-    assert!(told.contains("5 of 6 runs done.") && !told.contains("repeating"), "{told}");
+    assert!(told.contains("6 runs: 5 complete.") && !told.contains("repeating"), "{told}");
     fs::remove_dir_all(dir.join("s/flows.0.size=50KB,seed=2")).unwrap();
     fs::write(dir.join("bin/sbatch"), SBATCH).unwrap();
     let (status, told) = sweep(dir, &["--engine", "slurm", "--out", "s"]);
-    assert!(status == 0 && told.contains("6 of 6 runs done, 5 of them before."), "{told}");
+    assert!(status == 0 && told.contains("6 runs: 6 complete (5 cached)."), "{told}");
 }
 
 #[test]
@@ -119,23 +119,23 @@ fn a_dry_run_prints_the_scripts_and_detached_jobs_are_collected_later() {
     assert_eq!(status, 0, "{told}");
     assert!(told.contains("jobs 17, 17. The same"), "{told}");
     let (status, told) = sweep(dir, &options);
-    assert!(status == 0 && told.contains("6 of 6 runs done, 5 of them before."), "{told}");
+    assert!(status == 0 && told.contains("6 runs: 6 complete (5 cached)."), "{told}");
 }
 
 #[test]
 fn one_run_is_done_by_its_number_and_options_of_other_engines_are_refused() {
     let dir = dir();
     let dir = dir.path();
-    let (status, told) = sweep(dir, &["--only", "4", "--out", "s"]);
+    let (status, told) = sweep(dir, &["--run-index", "4", "--out", "s"]);
     assert!(status == 0 && told == "s/flows.0.size=100KB,seed=2\n", "{told}");
     assert!(
         dir.join("s/flows.0.size=100KB,seed=2/summary.json").exists() && !dir.join("s/sweep.csv").exists()
     );
     for (options, reason) in [
-        (&["--only", "6"][..], "the sweep has 6 runs, numbered from 0"),
-        (&["--dry-run"], "--dry-run is for --engine slurm"),
-        (&["--engine", "ray", "--jobs", "3"], "--jobs is for --engine local or slurm"),
-        (&["--engine", "slurm", "--fresh"], "--fresh is for --engine local"),
+        (&["--run-index", "6"][..], "the sweep has 6 runs, numbered from 0"),
+        (&["--dry-run"], "--dry-run requires --engine slurm"),
+        (&["--engine", "ray", "--jobs", "3"], "--jobs requires --engine local or slurm"),
+        (&["--engine", "slurm", "--fresh"], "--fresh requires --engine local"),
     ] {
         let (status, told) = sweep(dir, options);
         assert!(status == 2 && told.contains(reason), "{options:?}: {told}");

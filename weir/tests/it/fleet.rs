@@ -150,7 +150,7 @@ async fn a_switch_that_fails_midway_stops_the_others_without_a_loop() {
             let failed: Vec<_> = outcomes.iter().filter(|(_, it)| it.is_err()).map(|it| it.0).collect();
             assert_eq!(failed, [&name], "rank {rank}");
             let left: usize = outcomes.values().flatten().map(|it| it.left).sum();
-            assert_eq!(left > 0, rank != LAST_INSERT, "{name}, rank {rank}: {outcomes:?}");
+            assert!(left == 0 || rank != LAST_INSERT, "{name}, rank {rank}: {outcomes:?}");
             assert_eq!(ring.loops(&ring.held().await), [], "{name}, rank {rank}");
             let rest = applied(&ring.b).await;
             assert_eq!((rest.left, rest.inserted + rest.modified + rest.deleted >= left), (0, true));
@@ -174,7 +174,7 @@ async fn nothing_is_written_unless_all_switches_answer() {
     assert!(outcomes["s5"].is_err());
     assert!(outcomes.values().flatten().all(|it| !it.pushed && it.inserted == 0 && it.left > 0));
     let held = read(ring.a.clone(), ClientOptions::default()).await;
-    assert!(held.values().all(|it| matches!(it, Err(ClientError::NoProgram))), "{held:?}");
+    assert!(held.values().all(|it| matches!(it, Err(ClientError::OtherProgram))), "{held:?}");
 
     applied(&ring.a).await;
     let before = ring.held().await;

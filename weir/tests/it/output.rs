@@ -160,7 +160,7 @@ async fn apply_says_what_it_left_and_how_to_go_on() {
         let (status, out, told) = weir(dir, &silent);
         let row = |of: &str| out.lines().find(|line| line.contains(of)).unwrap().split_whitespace().collect();
         let s1: Vec<&str> = row(" s1 ");
-        assert_eq!((status, &s1[..6]), (1, &["s1", "there", "0", "0", "0", "0"][..]), "{out}");
+        assert_eq!((status, &s1[..6]), (1, &["s1", "present", "0", "0", "0", "0"][..]), "{out}");
         assert!(s1[6].parse::<usize>().unwrap() > 3 && out.contains("left"), "{out}");
         assert!(told.starts_with("error: s2: no P4Runtime server at 127.0.0.1:1"), "{told}");
         assert!(told.contains("no other switch was written") && told.contains("--partial"), "{told}");

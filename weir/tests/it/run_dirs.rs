@@ -125,7 +125,7 @@ fn a_sweep_into_a_directory_in_use_names_the_holder() {
     drop(lock);
     let output = sweep();
     let told = String::from_utf8_lossy(&output.stdout);
-    assert!(output.status.success() && told.contains("1 of them before"), "{told}{}", stderr(&output));
+    assert!(output.status.success() && told.contains("1 cached"), "{told}{}", stderr(&output));
     let left = names(&dir.path().join("s"));
     assert!(!left.iter().any(|name| name.starts_with('.') || name.ends_with(".partial")), "{left:?}");
 }
@@ -163,7 +163,7 @@ fn runs_into_one_directory_at_a_time_never_mix() {
             let told = stderr(output);
             match output.status.code() {
                 Some(0) => {}
-                Some(2) => assert!(told.contains("writes there"), "round {round}: {told}"),
+                Some(2) => assert!(told.contains("in use by"), "round {round}: {told}"),
                 other => panic!("round {round}: {other:?} {told}"),
             }
         }
@@ -232,7 +232,7 @@ const HARMS: [Harm; 7] = [
         fs::write(run.join("run.yaml"), text.replace("duration:", "duration: ")).unwrap();
     }),
     ("fct-old.txt", "is not in", |run| fs::write(run.join("fct-old.txt"), "").unwrap()),
-    ("SHA256SUMS", "is damaged", |run| {
+    ("SHA256SUMS", "malformed", |run| {
         let whole = fs::read(run.join("SHA256SUMS")).unwrap();
         fs::write(run.join("SHA256SUMS"), &whole[..whole.len() - 30]).unwrap();
     }),
@@ -259,7 +259,7 @@ fn a_resumed_sweep_repeats_and_reports_damaged_runs() {
         harm(&run);
         let output = sweep();
         let (told, warned) = (String::from_utf8_lossy(&output.stdout), stderr(&output));
-        assert!(output.status.success() && told.contains("2 of them before"), "{file}: {told}{warned}");
+        assert!(output.status.success() && told.contains("2 cached"), "{file}: {told}{warned}");
         let message = format!("s/seed=2/{file} {reason}");
         assert!(warned.contains(&message) && warned.contains("done again"), "{file}: {warned}");
         assert_eq!(warned.lines().count(), 1, "{warned}");
@@ -267,7 +267,7 @@ fn a_resumed_sweep_repeats_and_reports_damaged_runs() {
         assert!(files() == files_before && tables() == tables_before, "{file}: the same bytes");
     }
     let output = sweep();
-    assert!(String::from_utf8_lossy(&output.stdout).contains("3 of them before") && output.stderr.is_empty());
+    assert!(String::from_utf8_lossy(&output.stdout).contains("3 cached") && output.stderr.is_empty());
 }
 
 #[test]
@@ -292,7 +292,7 @@ fn a_report_refuses_damaged_runs_and_warns_of_those_without_a_manifest() {
     fs::remove_file(out.join("SHA256SUMS")).unwrap();
     let output = report();
     let told = stderr(&output);
-    assert!(output.status.success() && told.starts_with("warning: out: there is no SHA256SUMS"), "{told}");
+    assert!(output.status.success() && told.starts_with("warning: out: SHA256SUMS missing"), "{told}");
 }
 
 /// Runs a command whose files cannot be longer than `blocks` blocks: writing more fails, as it does without room.
@@ -357,6 +357,6 @@ fn a_sweep_leaves_a_foreign_directory_alone() {
     let output = weir(dir.path(), &["sweep", "tiny.yaml", "--over", "seed=1..2", "--out", "home"]);
     let told = stderr(&output);
     assert_eq!(output.status.code(), Some(2), "{told}");
-    assert!(told.contains("thesis.tex") && told.contains("no sweep wrote"), "{told}");
+    assert!(told.contains("thesis.tex") && told.contains("not a result of a sweep"), "{told}");
     assert_eq!(names(&home), ["thesis.tex"]);
 }

@@ -49,7 +49,7 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
         assert_eq!(status, 1, "{error}");
         assert!(error.contains("s1") && error.contains("no program"), "{error}");
         let (status, error) = of_fabric("controller tables s9");
-        assert_eq!((status, error.contains("s9: the topology has no such switch")), (2, true), "{error}");
+        assert_eq!((status, error.contains("unknown switch s9")), (2, true), "{error}");
 
         assert_eq!(of_fabric(&format!("controller apply --program {program}")).0, 0);
         let (status, tables) = of_fabric("controller tables s2 s1");
@@ -81,11 +81,11 @@ async fn a_running_fabric_shows_its_tables_and_the_path_of_a_packet() {
 
         // The same as text, and another packet that nobody takes.
         let (_, text) = of_fabric("trace --from h1 --to h3");
-        assert!(text.starts_with("s1, port 1, from h1\n") && text.ends_with("h3 receives it\n"), "{text}");
+        assert!(text.starts_with("s1, port 1, from h1\n") && text.ends_with("delivered to h3\n"), "{text}");
         let (status, text) = of_fabric("trace --from h1 --hex ffffffffffff0000000000010806");
-        assert_eq!((status, text.ends_with("no host receives it\n")), (0, true), "{text}");
+        assert_eq!((status, text.ends_with("not delivered to any host\n")), (0, true), "{text}");
         let (status, error) = of_fabric("trace --from h1 --to h9");
-        assert_eq!((status, error.contains("--to h9: the topology has no such host")), (2, true), "{error}");
+        assert_eq!((status, error.contains("--to h9: unknown host")), (2, true), "{error}");
     })
     .await
     .expect("no panic");

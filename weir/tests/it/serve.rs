@@ -126,6 +126,7 @@ fn a_link_taken_down_by_hand_loses_packets_and_the_report_says_so() {
     assert!(lost("fncc") > 0 && lost("hpcc") == 0, "the next scheme has the link again: {summary}");
     let report = fs::read_to_string(dir.join("x/report.html")).unwrap();
     assert!(
-        report.contains("Links by hand") && report.contains(&format!("the link of {name} is taken down at"))
+        report.contains("Links changed manually")
+            && report.contains(&format!("the link of {name} is taken down at"))
     );
 }

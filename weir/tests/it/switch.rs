@@ -55,12 +55,12 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
         (&["--no-p4", "--", "--bogus"], "--bogus"),
         (&["--no-p4", "--cpu-port", "255"], "--cpu-port"),
         (&["--no-p4", "--", "--cpu-port", "0"], "0 is not in 1..=511"),
-        (&["--no-p4", "--", "--cpu-port", "511"], "CPU port is the drop port"),
+        (&["--no-p4", "--", "--cpu-port", "511"], "CPU port and drop port must differ"),
         (&["--no-p4", "--", "--priority-queues", "9"], "9 is not in 1..=8"),
         (&["--no-p4", "--", "--dp-grpc-server-addr", "x"], "--dp-grpc-server-addr"),
         (&["--no-p4", "--", "--grpc-server-ssl"], "--grpc-server-cert"),
         (&["--no-p4", "--", "--grpc-server-addr", "nowhere"], "--grpc-server-addr nowhere: "),
-        (&["--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559"], "give another address and port"),
+        (&["--no-p4", "--", "--grpc-server-addr", "192.0.2.1:9559"], "choose another address and port"),
         (
             &[
                 "--no-p4",
@@ -104,11 +104,11 @@ fn a_wrong_command_line_is_refused_with_the_reason() {
         (&["--no-p4", "--restore-state", "x"], "--restore-state"),
         (&["--no-p4", "--log-console", "--log-file", "x"], "cannot be used with"),
         (&["--no-p4", "-L", "loud"], "loud"),
-        (&["-i", "veth0", "--no-p4"], "<port>@<interface>"),
+        (&["-i", "veth0", "--no-p4"], "PORT@INTERFACE"),
         (&["-i", "1@no-such-if", "--no-p4"], "interface no-such-if"),
-        (&["-i", "511@lo", "--no-p4"], "not a port number for an interface"),
+        (&["-i", "511@lo", "--no-p4"], "invalid port number"),
         (&["--use-files", "0", "-i", "1@absent", "--no-p4"], "absent_in.pcap"),
-        (&[], "name a program"),
+        (&[], "specify a program"),
         (&["absent.json"], "absent.json"),
     ] {
         let stderr = refused(arguments);
@@ -288,7 +288,9 @@ fn runs_on_files_and_ends_cleanly_on_either_signal() {
             ["--use-files", "0", "-i", "1@e1", "-i", "2@e2", "--stats", "--log-file", "log", "-L", "info"];
         let switch = Running::start(directory.path(), &flags);
         let log = directory.path().join("log.txt");
-        wait_for(|| fs::read_to_string(&log).is_ok_and(|log| log.contains("end of all input files")));
+        wait_for(|| {
+            fs::read_to_string(&log).is_ok_and(|log| log.contains("all input files have been replayed"))
+        });
         let (status, out, err) = switch.end(signal);
         assert_eq!((status, err.as_str()), (Some(0), ""), "{signal}");
         assert!(

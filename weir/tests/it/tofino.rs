@@ -142,12 +142,15 @@ fn wrong_input_for_tofino_is_one_clear_error() {
     let weir = artifact("tna/build/weir.bfrt.json");
     let bmv2 = artifact("build/hpcc.json");
     for (arguments, told) in [
-        (&["watch", "--program", &weir][..], "cannot be watched"),
+        (&["watch", "--program", &weir][..], "does not support Tofino"),
         (&["plan", "--program", "bad.bfrt.json"], "bad.bfrt.json: not a bfrt.json"),
-        (&["plan", "--program", &bmv2, "--chip", "tofino"], "--chip is for a program for Tofino"),
-        (&["plan", "--program", &weir, "--p4info", "x"], "--p4info: a bfrt.json describes the tables itself"),
-        (&["plan", "--program", &weir, "--format", "runtime-json"], "runtime-json is for BMv2"),
-        (&["plan", "--program", &weir, "--ports", "unknown.yaml"], "the topology has no switch s9"),
+        (&["plan", "--program", &bmv2, "--chip", "tofino"], "--chip requires a program for Tofino"),
+        (&["plan", "--program", &weir, "--p4info", "x"], "--p4info: not allowed with a bfrt.json"),
+        (
+            &["plan", "--program", &weir, "--format", "runtime-json"],
+            "runtime-json requires a program for BMv2",
+        ),
+        (&["plan", "--program", &weir, "--ports", "unknown.yaml"], "unknown switch s9"),
         (
             &["plan", "--program", &weir, "--ports", "short.yaml"],
             "port 2: Tofino has no number for it; --ports",

@@ -3,63 +3,47 @@ use std::fmt;
 use std::time::Duration;
 use weir_controller::watch::RolloutReason;
 
-/// Something that the operator may want to know. Prints as a line.
+/// An event for the operator; its `Display` form is one line.
 #[derive(Debug)]
 pub enum WatchEvent {
-    /// A switch is in our hands.
+    /// The controller has become primary and has read the tables.
     Connected {
-        /// Its name.
         switch: String,
-        /// It lacked the program.
+        /// The switch did not run the program, which was pushed.
         pushed: bool,
     },
-    /// Another controller holds the switch; we wait.
-    Standby {
-        /// Its name.
-        switch: String,
-    },
-    /// A switch cannot be reached, or no more. Said once until it changes.
-    Lost {
-        /// Its name.
-        switch: String,
-        /// The reason.
-        error: ClientError,
-    },
-    /// A link between switches changed.
+    /// Another controller is primary; this one waits.
+    Standby { switch: String },
+    /// A switch cannot be reached. Reported once per outage.
+    Lost { switch: String, error: ClientError },
+    /// The state of a link between switches has changed.
     Link {
-        /// `s1:3 - s5:1`
+        /// Such as `s1:3 - s5:1`.
         link: String,
-        /// True if it carries probes now.
         is_up: bool,
     },
-    /// No probe passes a link although its switches answer and its ports are up: its routes stay.
+    /// A link loses all probes although its switches reply and its ports are up. Its routes are kept.
     ProbesLost {
-        /// `s1:3 - s5:1`
+        /// Such as `s1:3 - s5:1`.
         link: String,
     },
-    /// Tables were brought in line.
+    /// A rollout has finished.
     RolledOut {
-        /// The cause.
         reason: RolloutReason,
-        /// Switches that were written.
+        /// Number of switches that were written.
         switches: usize,
-        /// The changes, over all switches.
+        /// Sum of the changes over all switches.
         applied: ApplySummary,
-        /// Links that are down.
+        /// Number of links that are down.
         down: usize,
-        /// From the beginning to the last answer.
+        /// Time from the start of the rollout to its last reply.
         took: Duration,
     },
-    /// A switch did not take its entries. It is tried again.
-    Refused {
-        /// Its name.
-        switch: String,
-        /// The reason.
-        error: ClientError,
-    },
-    /// There are no routes for what is left of the fabric; the old ones stay.
+    /// A switch rejected updates or failed during the rollout. It is tried again.
+    Refused { switch: String, error: ClientError },
+    /// No routes exist for the remaining fabric; the current ones are kept.
     NoRoutes(String),
-    /// Packet-ins that were no probes of ours, since the last notice.
+    /// Number of packet-ins since the last event of this kind that were not probes of this run.
     UnknownPacketIns(u64),
 }
 

@@ -1,13 +1,14 @@
-//! Keeps the switches of a fabric as they should be, for as long as it runs.
+//! Keeps the switches of a fabric in their desired state while the controller runs.
 //!
-//! - A task for each switch (`keeper`) holds its session, comes back when it is lost, and puts the program on a
+//! - One task per switch (`session_task`) holds the session, reconnects after a failure, and pushes the program to a
 //!   switch that lacks it.
-//! - One task (`run`) probes the links, and starts a rollout when a link changed, a switch came back, or the tables
-//!   were to be looked at again. All of that is decided by [`weir_controller::watch::Watcher`].
-//! - A rollout (`rollout`) computes routes for the links that are up and writes the difference. There is one at a
-//!   time; what happens meanwhile makes the next one.
+//! - One driver task (`run`) probes the links, and starts a rollout when a link has changed, a switch has reconnected
+//!   or the tables are due for a check. [`weir_controller::watch::Watcher`] makes all decisions.
+//! - A rollout (`rollout`) computes routes for the links that are up and writes the differences. There is one at a
+//!   time; events during a rollout cause the next one.
 //!
-//! Queues between them have bounds. Packet-ins that are no probes of ours end in the keeper and are counted.
+//! All queues between these tasks are bounded. Packet-ins that are not probes of this run are dropped and counted by
+//! the session tasks.
 
 mod event;
 mod ports;

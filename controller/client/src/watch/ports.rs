@@ -1,14 +1,14 @@
-//! The port states of a switch, which P4Runtime cannot tell, over Thrift.
+//! Reads port states over Thrift, since P4Runtime has no message for them.
 
 use super::super::{Target, ThriftClient, ThriftError};
 use std::time::Duration;
 use tokio::task::spawn_blocking;
 
-/// Time for a switch to accept a connection, and again for each of the two calls.
+/// Timeout of connecting, and of each of the two calls.
 const THRIFT_TIMEOUT: Duration = Duration::from_millis(200);
 
-/// Asks a switch for its ports and whether each is up. `None` if there is no Thrift server, if it does not answer in
-/// time, or if it belongs to another switch.
+/// Reads the ports of a switch as `(port, is_up)`. Returns `None` if there is no Thrift server, it does not reply in
+/// time, or it belongs to another switch.
 pub async fn port_states(target: &Target, thrift_port: u16) -> Option<Vec<(u16, bool)>> {
     let (host, _) = target.address.rsplit_once(':')?;
     let (address, device_id) = (format!("{host}:{thrift_port}"), target.device_id);

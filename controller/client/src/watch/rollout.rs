@@ -1,4 +1,4 @@
-//! One round of routes: computed, compared, written.
+//! One rollout: computes the intent, reads switches with unknown tables, and writes the differences.
 
 use super::super::connection::Connection;
 use super::super::fleet::{self, ApplySummary, Writer, for_each_switch};
@@ -16,24 +16,22 @@ pub struct Member {
     pub at: SwitchIx,
     pub name: String,
     pub session: Session,
-    /// Entities that the switch is known to hold; `None`: they are read first.
+    /// Known entities of the switch; `None`: read them first.
     pub held: Option<ActualState>,
 }
 
-/// Outcome of a rollout.
+/// The result of a rollout. `aim` is the new intent, or the reason why no routes exist.
 pub struct Outcome {
     pub aim: Result<FabricIntent, String>,
-    /// The result for each switch that took part.
     pub reports: BTreeMap<SwitchIx, SwitchOutcome>,
-    /// The switches that could not be read or written, each with its error.
+    /// Switches that could not be read or written.
     pub errors: Vec<(SwitchIx, ClientError)>,
-    /// Over all switches.
     pub applied: ApplySummary,
-    /// Switches that were written.
+    /// Number of switches with differences.
     pub written: usize,
 }
 
-/// Brings switches in line with the condition of the fabric.
+/// Updates the switches for the condition of the fabric. `now` is the current intent.
 pub async fn roll_out(
     fabric: Arc<FabricPlan>,
     program: Arc<Program>,
@@ -49,7 +47,7 @@ pub async fn roll_out(
         let work = spawn_blocking(move || now.for_condition(&fabric, &program.index, condition)).await;
         work.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
     };
-    // Without new routes the old ones are kept up.
+    // Without new routes, keep the switches at the current ones.
     let goals = Arc::clone(&aim.as_ref().unwrap_or(&now).goals);
     let read = for_each_switch(members.clone(), {
         let program = Arc::clone(&program);
@@ -77,7 +75,8 @@ pub async fn roll_out(
             }
         }
     }
-    // The others send packets to a switch that is not avoided, and it needs the new routes for them.
+    // A switch that is not avoided receives packets by the new routes, so the rollout must stop if it cannot be
+    // written.
     let stops = |at: SwitchIx| !condition.avoided.contains(&at);
     let is_stopped = reports.keys().any(|&at| stops(at));
     let (mut applied, mut writers) = (ApplySummary::default(), Vec::new());

@@ -1,4 +1,5 @@
-//! The task in the middle: the [`Watcher`] with sockets and a clock.
+//! The driver task of `controller watch`: passes events, probes and timer ticks to the sans-I/O [`Watcher`] and
+//! executes its rollouts.
 
 use super::super::{ClientError, ClientOptions, Program, Target};
 use super::event::WatchEvent;
@@ -21,35 +22,33 @@ use weir_controller::watch::{
 };
 use weir_units::Time;
 
-/// Events of keepers that wait.
+/// Capacity of the queue of session events.
 const EVENT_QUEUE: usize = 256;
-/// Probes that wait: a tick of a fat-tree with k = 16 has 8,192.
+/// Capacity of the queue of probes and echoes. One tick of a fat-tree with k = 16 sends 8,192 probes.
 const PROBE_QUEUE_LEN: usize = 16_384;
-/// Least interval between two notices about packet-ins that are not probes.
+/// Minimum interval between two reports of unknown packet-ins.
 const UNKNOWN_REPORT_INTERVAL: Duration = Duration::from_secs(10);
 
-/// Options of [`watch`].
 #[derive(Clone, Debug)]
 pub struct WatchOptions {
-    /// Options of the connections to switches.
     pub client: ClientOptions,
-    /// Configuration of probes; `None`: links count as up.
+    /// Parameters of link probing; `None`: links are not probed and count as up.
     pub monitor: Option<MonitorConfig>,
-    /// Thrift port of the first switch, the others follow, each at the host of its P4Runtime server.
+    /// Thrift port of the first switch; the others have consecutive ports. The host is that of the P4Runtime server.
     pub thrift_base_port: u16,
-    /// Interval at which all tables are read.
+    /// Interval between reads of all tables.
     pub check: Duration,
-    /// Seed of the run's number and of waits.
+    /// Seed of the run id and of reconnect delays.
     pub random: u64,
 }
 
-/// Keeps a fabric as planned until `stop` is ready: connects to the switches, probes links, and writes what
-/// differs. `tell` is called with each [`WatchEvent`]. Entries stay in the switches afterwards.
+/// Keeps a fabric as planned until `stop` completes: connects to the switches, probes links, and writes differences.
+/// Calls `tell` with each [`WatchEvent`]. Entries remain in the switches afterwards.
 ///
 /// # Errors
 ///
-/// The program lacks a table, action or field that the plan needs, or an option does not fit it. Faults of
-/// switches are not errors: they are told to `tell`, and the switch is tried again.
+/// The program lacks a table, action or field that the plan needs, or an option is invalid. Failures of switches are
+/// not errors: they are passed to `tell`, and the switch is tried again.
 pub async fn watch(
     fabric: FabricPlan,
     program: Arc<Program>,
@@ -66,11 +65,11 @@ pub async fn watch(
     Ok(())
 }
 
-/// A switch and its address.
+/// A switch with its session, if connected.
 struct Known {
     target: Target,
     link: Option<SwitchHandle>,
-    /// Its loss was told.
+    /// The current outage has been reported.
     loss_reported: bool,
 }
 
@@ -79,7 +78,7 @@ struct Driver<T> {
     program: Arc<Program>,
     switches: Vec<Known>,
     watcher: Watcher,
-    /// P4Runtime ids of the packet-out's egress port and padding; `None` if links are not probed.
+    /// P4Runtime ids of the egress port and the padding in packet-outs; `None` if links are not probed.
     probe_ports: Option<(u32, Option<u32>)>,
     rollout: Option<JoinHandle<Outcome>>,
     began: Instant,
@@ -89,7 +88,7 @@ struct Driver<T> {
     heard: mpsc::Receiver<SwitchMessage>,
     unknown_packet_ins: Arc<AtomicU64>,
     tell: T,
-    /// Ends with the driver.
+    /// Session tasks; dropping the set aborts them.
     _keepers: JoinSet<()>,
 }
 
@@ -166,7 +165,8 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
             let next_tick = self.watcher.next_tick();
             let wakeup = self.began + Duration::from_nanos(next_tick.unwrap_or_default().as_ns());
             tokio::select! {
-                // Probes that came are looked at before silence is concluded from.
+                // Poll in source order: a packet-in that arrived before the reply to an echo must reach the monitor
+                // first, or the probe in it would count as lost.
                 biased;
                 Some(heard) = self.heard.recv() => self.hear(heard),
                 Some(event) = self.events.recv() => self.handle_event(event),
@@ -246,13 +246,13 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
             }
         }
         for (at, round) in round.echoes {
-            // There is one request at a time. If the session has ended, its loss will be reported.
+            // At most one echo is in flight per switch. If the session has ended, its loss will be reported.
             let Some(link) = &self.switches[at.0 as usize].link else { continue };
             let _ = link.echoes.try_send(round);
         }
     }
 
-    /// Asks switches for their port states if they are wanted.
+    /// Reads the port states that the watcher has requested.
     fn ask_ports(&mut self) {
         for at in self.watcher.questions() {
             let (target, events) = (self.switches[at.0 as usize].target.clone(), self.event_sender.clone());
@@ -263,7 +263,7 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
                     Some(thrift_port) => port_states(&target, thrift_port).await,
                     None => None,
                 };
-                // Nobody listens any more when the watcher has ended.
+                // Sending fails only when the driver has ended.
                 let _ = events.send(Event::Ports { at, ports }).await;
             });
         }
@@ -277,7 +277,7 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
         let mut members = Vec::new();
         for (at, held) in rollout.members {
             let it = &self.switches[at.0 as usize];
-            // The watcher takes only switches under control.
+            // The watcher selects only connected switches.
             let Some(link) = &it.link else { continue };
             members.push(Member { at, name: it.target.name.clone(), session: link.session.clone(), held });
         }
@@ -311,13 +311,13 @@ impl<T: FnMut(WatchEvent)> Driver<T> {
     }
 }
 
-/// Returns the outcome of the rollout when it is done; never if there is none.
+/// Returns the outcome of the rollout when it finishes; pends forever if there is none.
 async fn finished(rollout: &mut Option<JoinHandle<Outcome>>) -> Outcome {
     let Some(task) = rollout else { return std::future::pending().await };
     task.await.unwrap_or_else(|error| std::panic::resume_unwind(error.into_panic()))
 }
 
-/// `s1:3 - s5:1`
+/// Formats a link as `s1:3 - s5:1`.
 fn link_name(topology: &Topology, link: LinkIx) -> String {
     let link = topology.link(link);
     let end =

@@ -1,4 +1,5 @@
-//! The session with one switch, for ever.
+//! One tokio task per switch: connects, arbitrates, pushes the program, forwards packet-ins, and reconnects with
+//! backoff until the event receiver is dropped.
 
 use super::super::{
     Backoff, ClientError, ClientOptions, Mastership, PacketSender, Program, Session, StreamEvent, Target,
@@ -14,55 +15,55 @@ use tokio::sync::mpsc;
 use weir_controller::topology::SwitchIx;
 use weir_controller::watch::LinkProbe;
 
-/// A message of a keeper.
+/// An event for the driver task.
 pub enum Event {
-    /// The switch is ours, runs the program and holds this.
+    /// This controller is primary, and the switch runs the program. `actual` are its entities.
     Ready { at: SwitchIx, link: SwitchHandle, pushed: bool, actual: Vec<Entity> },
-    /// Another controller has it.
+    /// Another controller is primary.
     Standby { at: SwitchIx },
-    /// It cannot be reached, or no more.
+    /// The connection broke or could not be made.
     Lost { at: SwitchIx, error: ClientError },
-    /// Its ports and whether each is up; `None` if it does not tell.
+    /// Port states as `(port, is_up)`; `None` if they could not be read.
     Ports { at: SwitchIx, ports: Option<Vec<(u16, bool)>> },
 }
 
-/// A switch that is under control.
+/// The driver's handle to a connected switch.
 pub struct SwitchHandle {
     pub session: Session,
     pub packets: PacketSender,
-    /// Takes the number of a round, to be returned as [`SwitchMessage::Echo`] when the switch has answered.
+    /// Sending a round number requests an echo, which is returned as [`SwitchMessage::Echo`].
     pub echoes: mpsc::Sender<u64>,
 }
 
-/// A message of a switch, in the order of arrival.
+/// A message from a switch, in order of arrival.
 pub enum SwitchMessage {
-    /// A packet-in that may be a probe.
+    /// A probe of this run that arrived as a packet-in.
     Probe { at: SwitchIx, port: u16, frame: Vec<u8> },
-    /// The answer to a request.
+    /// The reply to an echo request.
     Echo { at: SwitchIx, round: u64 },
-    /// A packet-out was not taken.
+    /// A packet-out was rejected.
     Refused { at: SwitchIx },
 }
 
-/// Configuration of a keeper.
+/// The parameters and channels of a session task.
 pub struct SessionTask {
     pub at: SwitchIx,
     pub target: Target,
     pub program: Arc<Program>,
     pub options: ClientOptions,
-    /// Of this run: packet-ins with another number are not passed on.
+    /// Id of this run. Probes with another id are not forwarded.
     pub run: u64,
-    /// The P4Runtime id of the packet-in's ingress port.
+    /// P4Runtime id of the ingress port in packet-ins.
     pub ingress_port: Option<u32>,
     pub events: mpsc::Sender<Event>,
     pub heard: mpsc::Sender<SwitchMessage>,
-    /// Packet-ins that were not passed on.
+    /// Counts packet-ins that were not forwarded.
     pub strange: Arc<AtomicU64>,
     pub random: Pcg64Mcg,
 }
 
 impl SessionTask {
-    /// Keeps the session with the switch, until the receiver of events is dropped.
+    /// Maintains the session until the event receiver is dropped.
     pub async fn run(mut self) {
         let mut backoff = Backoff::default();
         loop {
@@ -78,7 +79,7 @@ impl SessionTask {
         }
     }
 
-    /// One session. `Ok` if nobody listens any more.
+    /// Runs one session until it fails. Returns `Ok` when the event receiver was dropped (shutdown).
     async fn serve(&self, backoff: &mut Backoff) -> Result<(), ClientError> {
         let session = Session::connect(&self.target, self.options.clone()).await?;
         let (mut standing, mut stream) = session.arbitrate().await?;
@@ -100,14 +101,16 @@ impl SessionTask {
             let mut echo = None;
             standing = loop {
                 tokio::select! {
-                    // What came before an answer is passed on before it.
+                    // Poll in source order: packet-ins that arrived before the reply to an echo must be forwarded
+                    // before it, or the monitor would count their probes as lost.
                     biased;
                     event = stream.next() => match event? {
                         StreamEvent::Standing(now) if now != standing => break now,
                         StreamEvent::Standing(_) | StreamEvent::Other => {}
                         StreamEvent::Packet(packet) => self.handle_packet_in(packet),
                         StreamEvent::PacketRefused => {
-                            // Packet-outs are refused by the dozen: what finds the queue full adds nothing.
+                            // Rejections come in large numbers; one that finds the queue full carries no further
+                            // information.
                             let _ = self.heard.try_send(SwitchMessage::Refused { at: self.at });
                         }
                     },
@@ -133,17 +136,17 @@ impl SessionTask {
         let ours = LinkProbe::parse(&packet.payload).is_some_and(|probe| probe.run == self.run);
         let heard = port.filter(|_| ours).and_then(|port| u16::try_from(port).ok());
         let passed = heard.map(|port| SwitchMessage::Probe { at: self.at, port, frame: packet.payload });
-        // A full queue: somebody plays probes back faster than they are looked at.
+        // The queue is full if probes are replayed faster than the driver handles them.
         if passed.is_none_or(|heard| self.heard.try_send(heard).is_err()) {
             self.strange.fetch_add(1, Ordering::Relaxed);
         }
     }
 }
 
-/// A request of a round in progress.
+/// An echo in flight, with its round.
 type Echo = Pin<Box<dyn Future<Output = Result<u64, ClientError>> + Send>>;
 
-/// Returns the round whose request was answered; never if none is in progress.
+/// Returns the round of the echo when it completes; pends forever if none is in flight.
 async fn answered(echo: &mut Option<Echo>) -> Result<u64, ClientError> {
     let Some(asked) = echo else { return std::future::pending().await };
     let answer = asked.await;

@@ -1,4 +1,4 @@
-//! What differs between the targets that programs are compiled for: ports, sizes of groups, and the form of some entries.
+//! Differences between the targets of P4 programs: port numbers, group sizes, and the form of some entries.
 
 mod ports;
 mod ramp;
@@ -15,61 +15,59 @@ use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::fmt;
 
-/// A target of p4c, as far as plans differ between targets.
+/// A p4c target, as far as plans depend on it.
 ///
-/// A plan is made in the topology's port numbers and with BMv2's entries. The target changes it before it is encoded, and
-/// takes a switch's numbers back when entries are decoded.
+/// A plan is made with the port numbers of the topology and the entries of BMv2. The target converts it before
+/// encoding, and converts port numbers back when entries are decoded.
 pub trait P4Target: fmt::Debug {
-    /// Returns the tables whose entries a plan writes, in programs that have them.
+    /// Returns the tables that a plan writes if the program has them.
     fn tables(&self) -> &'static [&'static str];
 
-    /// Checks that a switch can have the topology's ports while it runs the program.
+    /// Checks that the switch can serve the topology's ports with this program.
     ///
     /// # Errors
     ///
-    /// A port has no number or shares one, or the program cannot serve these ports.
+    /// A port has no device port number or shares it with another port, or the program cannot serve these ports.
     fn check(&self, topology: &Topology, ix: SwitchIx, p4info: &Index) -> Result<(), PlanError>;
 
-    /// Returns the number by which a switch knows a port.
+    /// Converts a port of the topology to the port number of the device.
     ///
     /// # Errors
     ///
-    /// The port has none.
+    /// The port has no number.
     fn device_port(&self, switch: &str, port: u16) -> Result<u16, PlanError>;
 
-    /// Returns the port that a switch knows by a number.
+    /// Converts a port number of the device to the port of the topology.
     fn topology_port(&self, switch: &str, number: u16) -> Option<u16>;
 
-    /// Returns the same routes with groups and numbers of trees that the program can select from.
+    /// Returns the routes with groups and numbers of trees that programs for the target can select from.
     ///
     /// # Errors
     ///
     /// There are too many trees.
     fn routes<'a>(&self, routes: &'a Routes) -> Result<Cow<'a, Routes>, PlanError>;
 
-    /// Returns the entries of a switch in the form of the target's tables, ports still being the topology's.
+    /// Converts the entries of one switch to the target's tables. Port numbers remain those of the topology.
     ///
     /// # Errors
     ///
-    /// A value has no form there.
+    /// A value cannot be represented.
     fn entries(&self, entries: Vec<Entry>) -> Result<Vec<Entry>, PlanError>;
 
-    /// Returns the clone sessions to which these entries refer.
+    /// Returns the clone sessions to which the entries refer.
     fn sessions(&self, entries: &[Entry]) -> Vec<CloneSession>;
 }
 
-/// A clone session, with the switch's own port number.
+/// A clone session; `port` is a port number of the device.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct CloneSession {
-    /// The session.
     pub id: u16,
-    /// Copies leave by this port.
     pub port: u16,
-    /// Bytes of each packet that are copied; 0: all.
+    /// Number of bytes of each packet that are copied; 0: all.
     pub bytes: u16,
 }
 
-/// BMv2's v1model, for which plans are made: nothing differs.
+/// BMv2's v1model, the form in which plans are made: no conversion.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct Bmv2;
 
@@ -103,12 +101,11 @@ impl P4Target for Bmv2 {
     }
 }
 
-/// The target of a fabric's switches.
+/// The target of all switches of a fabric.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TargetConfig {
-    /// BMv2, or a switch that runs its JSON.
+    /// BMv2, or another switch that runs its JSON.
     Bmv2(Bmv2),
-    /// Tofino.
     Tofino(Tofino),
 }
 
@@ -119,7 +116,6 @@ impl Default for TargetConfig {
 }
 
 impl TargetConfig {
-    /// Returns the target.
     pub fn target(&self) -> &dyn P4Target {
         match self {
             TargetConfig::Bmv2(it) => it,

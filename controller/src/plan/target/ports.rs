@@ -1,7 +1,7 @@
 use serde::Deserialize;
 use std::collections::BTreeMap;
 
-/// The switches' own numbers of the topology's ports.
+/// Maps ports of the topology to port numbers of the device.
 ///
 /// ```
 /// # use weir_controller::plan::PortMap;
@@ -12,31 +12,30 @@ use std::collections::BTreeMap;
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct PortMap {
-    /// Of all switches: port of the topology -> number.
+    /// For all switches: port of the topology -> port number of the device.
     #[serde(default)]
     pub ports: BTreeMap<u16, u16>,
-    /// Of single switches, instead of those.
+    /// By switch; overrides `ports`.
     #[serde(default)]
     pub switches: BTreeMap<String, BTreeMap<u16, u16>>,
-    /// The recirculation port for which the program is compiled, if it is not the chip's first.
+    /// The recirculation port for which the program was compiled; `None`: the chip's default.
     pub recirculation: Option<u16>,
 }
 
 impl PortMap {
-    /// Returns the number of a port, if the map has it.
+    /// Returns the device port number of a port, or `None` if it is not in the map.
     pub fn number(&self, switch: &str, port: u16) -> Option<u16> {
         let own = self.switches.get(switch).and_then(|own| own.get(&port));
         own.or_else(|| self.ports.get(&port)).copied()
     }
 
-    /// Returns the port that has a number, if the map has it.
+    /// Returns the port of the topology with this device port number, or `None` if it is not in the map.
     pub fn port(&self, switch: &str, number: u16) -> Option<u16> {
         let own = self.switches.get(switch).into_iter().flatten();
         let mut all = own.chain(&self.ports).map(|(&port, _)| port);
         all.find(|&port| self.number(switch, port) == Some(number))
     }
 
-    /// Returns whether the map has no port.
     pub fn is_empty(&self) -> bool {
         self.ports.is_empty() && self.switches.is_empty()
     }

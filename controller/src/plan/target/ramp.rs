@@ -1,24 +1,25 @@
-//! ECN's ramp as a staircase: `p4src/tna/controls/ecn.p4`.
+//! Approximates the ECN ramp by steps, as entries of `p4src/tna/controls/ecn.p4`.
 
 use super::super::Entry;
 use crate::profile::EcnRamp;
 use std::collections::BTreeMap;
 
-/// Bytes of a unit in which the program counts what is in a queue.
+/// Unit in which the program counts queue lengths.
 pub(super) const CELL_BYTES: u32 = 80;
-/// The depth that stands for all above.
+/// The largest length, which also stands for all longer queues.
 pub(super) const MAX_DEPTH_CELLS: u16 = u16::MAX;
-/// Most steps between `kmin` and `kmax`, but for one that the bounds cut: half a step is then at most a 32nd of `pmax`.
+/// Maximum number of aligned steps between `kmin` and `kmax`; bounds inside a step add one. The error, half a step, is
+/// then at most `pmax` / 32.
 const MAX_STEPS: u32 = 16;
 
-/// The ramps of a switch, each with a number. Ports that mark alike share one.
+/// Numbers the ramps of one switch from 1. Ports with equal thresholds share a ramp.
 #[derive(Default)]
 pub(super) struct EcnRamps {
     numbers: BTreeMap<(u32, u32, u32), u16>,
 }
 
 impl EcnRamps {
-    /// Returns the number of a ramp, and its steps if it is new. 0 is the ramp that never marks.
+    /// Returns the number of a ramp, with its steps if the ramp is new. Number 0 is the ramp that never marks.
     pub fn number(&mut self, ecn: EcnRamp) -> (u16, Vec<Entry>) {
         if ecn.kmax == 0 {
             return (0, Vec::new());
@@ -29,8 +30,8 @@ impl EcnRamps {
     }
 }
 
-/// Returns the entries of a ramp. Steps are a power of two wide and begin at its multiples, so that a ternary table needs
-/// one row for each.
+/// Returns the entries of a ramp. The width of a step is a power of two and steps are aligned to it, so that each
+/// step is one row of a ternary table.
 fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
     let (first, last) = (ecn.kmin / CELL_BYTES + 1, ecn.kmax / CELL_BYTES);
     let width = (last.saturating_sub(first) + 1).div_ceil(MAX_STEPS).next_power_of_two();
@@ -38,7 +39,7 @@ fn steps(ramp: u16, ecn: EcnRamp) -> Vec<Entry> {
     let mut low = first;
     while let (true, Ok(at)) = (low <= last, u16::try_from(low)) {
         let high = ((low / width + 1) * width - 1).min(last);
-        // The probability in the middle of the step; below a half of the smallest, none.
+        // Use the probability at the middle of the step. Steps whose probability rounds to 0 have no entry.
         let above = (u64::from(low) + u64::from(high)) * u64::from(CELL_BYTES / 2);
         let above = above.saturating_sub(ecn.kmin.into());
         let probability = (u64::from(ecn.slope) * above + (1 << 15)) >> 16;

@@ -8,36 +8,33 @@ use p4runtime::p4info::Index;
 use std::borrow::Cow;
 use std::collections::BTreeMap;
 
-/// Entries of `deflect_port` for each port: a random number of four bits selects one.
+/// Number of entries in `deflect_port` per port; a random number of four bits selects one.
 const DEFLECT_SLOTS: u16 = 16;
-/// The most trees whose number is a power of two in eight bits.
+/// Maximum number of trees: the largest power of two in eight bits.
 const MAX_TREES: usize = 128;
-/// The session of the reports of depths.
+/// Clone session of the queue length reports.
 const REPORT_SESSION: u16 = 1;
-/// What a report needs of the packet that it came with: nothing. The shortest frame.
+/// Truncated length of a report. Ingress needs nothing of the original packet, so this is the minimum frame size.
 const REPORT_BYTES: u16 = 64;
-/// The longest `lifetime`, and the program's own: differences of times are compared as signed numbers.
+/// Maximum `lifetime`, and the program's default. The program compares time differences as signed 32-bit numbers.
 const MAX_LIFETIME_NS: u64 = 0x7FFF_FFFF;
-/// Nanoseconds, the program's unit of `lifetime`, in BMv2's.
+/// The program's `lifetime` is in ns, BMv2's in ticks of 1 us.
 const NS_PER_TICK: u64 = 1_000;
-/// Bytes of 1 kbit, the unit of meters.
+/// Meters count in kbit.
 const BYTES_PER_KBIT: u64 = 125;
-/// Ports of a pipe: the bits of a number below the pipe's.
+/// The low bits of a device port number are the port in the pipe, the others the number of the pipe.
 const PIPE_PORT_BITS: u16 = 7;
 
-/// A chip, which decides on the numbers of its ports.
+/// The chip, which determines the device port numbers.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub enum Chip {
-    /// Tofino 1.
     Tofino1,
-    /// Tofino 2.
     #[default]
     Tofino2,
 }
 
-/// Numbers of ports of a pipe.
+/// Device port numbers of the front ports of the first pipe, and of its special ports.
 struct PipePorts {
-    /// Of front ports.
     first: u16,
     count: u16,
     cpu: u16,
@@ -45,8 +42,8 @@ struct PipePorts {
 }
 
 impl Chip {
-    /// As `pkgsrc/bf-diags/ptf-tests/base/ports.json` and `ports_tof2.json` of p4lang/open-p4studio number the ports of a
-    /// model, and `p4src/tna/include/tofino.p4` the others.
+    /// Returns the port numbers of the p4studio model (`pkgsrc/bf-diags/ptf-tests/base/ports.json` and
+    /// `ports_tof2.json` of p4lang/open-p4studio). The special ports are those of `p4src/tna/include/tofino.p4`.
     fn ports(self) -> PipePorts {
         match self {
             Chip::Tofino1 => PipePorts { first: 0, count: 64, cpu: 192, recirculation: 68 },
@@ -55,18 +52,18 @@ impl Chip {
     }
 }
 
-/// Tofino with programs of `p4src/tna`.
+/// Tofino with the programs of `p4src/tna`.
 ///
-/// - Groups and numbers of trees are powers of two: a group of three is four members, the first of them twice.
-/// - Marks follow a staircase, whose steps are entries of `ecn_ramp`; depths count units of 80 bytes.
-/// - Deflection has the lifetime as a register parameter, in nanoseconds, 16 candidates for each port, and reports of depths
-///   by a clone session to the recirculation port.
+/// - Sizes of groups and numbers of trees are powers of two: a group of three has four members, the first of them
+///   twice.
+/// - ECN marking follows a staircase with one entry of `ecn_ramp` per step; queue lengths count units of 80 bytes.
+/// - Deflection has its lifetime as a register parameter in ns, 16 candidate slots per port, and reports of queue
+///   lengths by a clone session to the recirculation port.
 /// - Meters count kilobits.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Tofino {
-    /// The chip.
     pub chip: Chip,
-    /// Numbers of ports; none: port 1 is the first front port of the first pipe, and so on.
+    /// Device port numbers. If empty, port 1 is the first front port of the first pipe, and so on.
     pub ports: PortMap,
 }
 
@@ -98,7 +95,7 @@ impl P4Target for Tofino {
             };
             return Err(PlanError::PortTaken { switch: name(), port, number, taken });
         }
-        // Ports of several pipes would each see another copy of these registers.
+        // Each pipe has its own instance of a register, so state in these cannot be shared between pipes.
         let register =
             ["waiting", "all_int_time"].into_iter().find(|register| p4info.registers.named(register).is_ok());
         let mut of_pipes = numbers.iter().map(|(number, port)| (number >> PIPE_PORT_BITS, *port));
@@ -148,7 +145,7 @@ impl P4Target for Tofino {
                     let burst = burst.div_ceil(BYTES_PER_KBIT) * BYTES_PER_KBIT;
                     lowered.push(Entry::PolicyFlood { port, group, rate, burst });
                 }
-                // A port's candidates come before its threshold.
+                // The candidates of a port precede its threshold.
                 Entry::DeflectPort { to, other, .. } => candidates.push((to, other)),
                 Entry::Deflection { port, limit, lifetime: ticks, .. } => {
                     let all = std::mem::take(&mut candidates);
@@ -173,7 +170,7 @@ impl P4Target for Tofino {
             }
         }
         lowered.extend(lifetime.map(|ns| Entry::DeflectionLifetime { ns: ns as u32 }));
-        // Reports begin when all else is there.
+        // The report is last: reports begin when all other entries have been written.
         lowered.extend(lifetime.map(|_| Entry::Report { session: REPORT_SESSION }));
         Ok(lowered)
     }
@@ -187,7 +184,7 @@ impl P4Target for Tofino {
     }
 }
 
-/// Returns the same routes with groups and trees repeated up to a power of two.
+/// Repeats the members of groups and the trees up to the next power of two.
 fn powers_of_two(routes: &SwitchRoutes) -> Result<SwitchRoutes, PlanError> {
     let mut routes = routes.clone();
     for members in routes.groups.values_mut() {

@@ -65,7 +65,6 @@ impl Bench {
         let links = &self.topology.links;
         LinkIx(links.iter().position(|link| (name(link.a), name(link.b)) == (a, b)).unwrap() as u32)
     }
-    /// Cuts both directions.
     fn cut(&mut self, link: LinkIx) {
         self.cut.extend([(link, true), (link, false)]);
     }

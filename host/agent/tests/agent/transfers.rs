@@ -255,7 +255,7 @@ fn what_cannot_be_is_refused() {
     net.on(0, || {
         let said = |error: Option<AgentError>| error.expect("it is refused").to_string();
         let none = said(Interface::find("eth7", None).err());
-        assert_eq!(none, "there is no interface \"eth7\" here, there are lo, eth0");
+        assert_eq!(none, "no network interface \"eth7\"; available: lo, eth0");
         let refuse = |flows, change: fn(&mut AgentConfig)| {
             let mut config = config(0, flows).unwrap();
             change(&mut config);

@@ -1,23 +1,23 @@
-//! The senders that the lists of each incast have named.
+//! The senders that the announcements of each incast have named.
 //!
-//! Every message of an incast lists all its senders. The first list counts for those that have not begun yet; a later one
-//! must not add a sender again that is done.
+//! Every message of an incast announces all its senders. The first announcement counts those that have not started
+//! yet; a later one must not count a sender again that has already finished.
 
 use std::collections::{BTreeSet, VecDeque};
 use std::net::Ipv4Addr;
 use weir_units::Time;
 
-/// Senders that are remembered, over all incasts. Beyond it the oldest are forgotten, and lists of their incasts count
-/// anew. Ours: more than a host of Dart's simulations takes in two seconds at 40 % load.
+/// Maximum number of named senders over all incasts. Beyond it the oldest are forgotten, and announcements of their
+/// incasts count again. Weir's choice: more than a host of Dart's simulations receives in two seconds at 40 % load.
 const MAX_NAMED: usize = 32_768;
 
-/// The senders that lists have named.
+/// The set of named senders.
 #[derive(Debug)]
 pub(super) struct NamedSenders {
-    /// Time for which they are remembered.
+    /// Time for which a named sender is remembered.
     lifetime: Time,
     named: BTreeSet<Named>,
-    /// The same, each with the time at which it was first named, oldest first.
+    /// The entries of `named` with the time of their first announcement, oldest first.
     order: VecDeque<(Time, Named)>,
 }
 
@@ -29,8 +29,8 @@ impl NamedSenders {
         NamedSenders { lifetime, named: BTreeSet::new(), order: VecDeque::new() }
     }
 
-    /// Notes that a list of a tenant's incast names a sender. Returns whether no list of the incast has named it before:
-    /// always, if the incast has no number.
+    /// Records that an announcement of a tenant's incast names `sender`. Returns whether it is the first one of this
+    /// incast to do so; always true for an incast without a number.
     pub fn mark_named(&mut self, now: Time, tenant: u32, incast: u32, sender: Ipv4Addr) -> bool {
         if incast == 0 {
             return true;

@@ -1,8 +1,8 @@
-//! DASR, Dart's answer to receiver congestion (arXiv 1805.11158 §III): the receiver counts its senders and tells each
-//! to send at line rate over that number. DCQCN handles the congestion that remains. With IOFD, deflection of short
-//! messages in the switches (§IV), it is all of Dart.
+//! DASR, Dart's control of receiver congestion (arXiv 1805.11158 §III): the receiver counts its senders, and each of
+//! them sends at the receiver's line rate over that number. DCQCN handles the remaining congestion. DASR with IOFD,
+//! the deflection of short messages in switches (§IV), is Dart.
 //!
-//! The contents of ACKs, by the receiver's measurements over a window of about a round trip (§III-C, Figure 5):
+//! Contents of ACKs by the receiver's measurements over a window of about a round trip (§III-C, Figure 5):
 //!
 //! ```text
 //!                    no mark                 mark, line rate          mark, below line rate
@@ -40,31 +40,31 @@ parameters! {
         look_ahead: bool = true => {
             range: "on or off", source: "Dart §III-D; off where tenants are not trusted",
         };
-        /// Time after which an announced sender that has not begun is no longer counted.
+        /// Time after which an announced sender that has not started is no longer counted.
         announced_for: Time = Time::from_us(200) => {
             unit: "s", range: "a time above 0",
-            source: "ours: twice the jitter of Dart's incasts, which has only soft_state for it",
+            source: "Weir's choice: twice the jitter of Dart's incasts, which has only soft_state for it",
         };
-        /// Hosts whose addresses begin with as many equal bits are one tenant's: a list is of its own tenant's senders
-        /// and counts for them alone.
+        /// Hosts whose addresses share this many leading bits belong to one tenant. An announcement names senders of its
+        /// own tenant and counts for that tenant only.
         tenant_bits: f64 = 16.0 => {
             in 16.0..=32.0, range: "16 to 32",
-            source: "ours: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
+            source: "Weir's choice: lists name hosts by the low 16 bits of their address; Dart §III-D keeps tenants apart",
         };
         /// Time after which a silent sender is no longer counted.
         soft_state: Time = Time::from_secs(2) => { unit: "s", range: "a time above 0", source: "Dart §III-B" };
         /// Interval over which the receiver measures marks and throughput.
         window: KeywordOr<HostDefault, Time> = KeywordOr::word() => {
             name: "state_window", unit: "s", range: "host (the host's base RTT) or a time above 0",
-            source: "ours: Dart gives none",
+            source: "Weir's choice: Dart gives none",
         };
         /// Fraction of line rate from which throughput counts as line rate, with a hysteresis of 5 %.
         line_share: f64 = 0.95 => {
-            in 0.1..=1.0, range: "0.1 to 1", source: "ours: Dart says equal to line rate",
+            in 0.1..=1.0, range: "0.1 to 1", source: "Weir's choice: Dart says equal to line rate",
         };
-        /// In the state Receiver Congestion, count one sender more than there are until marks end.
+        /// In the state Receiver Congestion, add one to the number of senders until marks end.
         drain: bool = false => {
-            range: "on or off", source: "ours: Dart's shares add up to line rate, so a queue that has built up stays",
+            range: "on or off", source: "Weir's choice: Dart's shares add up to line rate, so a queue that has built up stays",
         };
         ecn: EcnThresholds = dart_marking() => { info: iofd::DART_ECN };
         dcqcn: Dcqcn = Dcqcn::default() => { part: dcqcn::dart_parameters() };
@@ -73,7 +73,8 @@ parameters! {
 
 impl Scheme for Dasr {
     const NAME: &'static str = "dasr";
-    const ABOUT: &'static str = "DASR (Dart): the receiver divides its line among its senders, DCQCN below";
+    const ABOUT: &'static str =
+        "DASR (Dart): the receiver divides its line rate among its senders, DCQCN for the rest";
     fn needs(&self) -> Needs {
         Needs { ecn: Some(self.ecn), grant: true, ..Needs::of(SwitchProgram::Ecn) }
     }
@@ -107,11 +108,12 @@ impl Scheme for Dasr {
     }
 }
 
-/// The smallest part of its own line that a sender goes down to, whatever an ACK says: that of the largest n. A forged share
-/// of nothing would hold up a flow for seconds.
+/// Lower bound of a sender's rate over its own line rate, whatever an ACK carries: the share for the largest n. A
+/// forged share of zero would stall a flow for seconds.
 const MIN_SHARE: f64 = 1.0 / u16::MAX as f64;
 
-/// `min(DCQCN's rate, receiver's line rate / n)`: the paper leaves open how the two meet. Rates are in bit/s.
+/// Sends at `min(DCQCN's rate, receiver's line rate / n)`; the paper does not define how the two combine. Rates are
+/// in bit/s.
 #[derive(Debug)]
 struct DasrSender {
     dcqcn: ReactionPoint,
@@ -119,13 +121,14 @@ struct DasrSender {
     cap: f64,
     base_rtt: Time,
     packet: Bytes,
-    /// Limit of bytes in flight to a slower receiver.
+    /// Window for a receiver with a slower line; `None` otherwise.
     window: Option<Bytes>,
 }
 
 impl DasrSender {
-    /// The rate that an ACK allows. To a receiver with a slower line no more than a round trip of it may be in flight: shares
-    /// add up to that line, so what a faster sender queued there in its first round trip would stay for good.
+    /// Applies the share of an ACK, in bit/s, for n senders. The window to a receiver with a slower line is about one
+    /// round trip at the share: shares add up to that line, so bytes that a faster sender queued in its first round
+    /// trip would remain queued.
     fn follow(&mut self, n: u16, share: f64) {
         let n = f64::from(n);
         self.cap = share.clamp(self.line * MIN_SHARE, self.line);
@@ -138,7 +141,7 @@ impl DasrSender {
 impl Sender for DasrSender {
     fn on_ack(&mut self, ack: &AckEvent<'_>, _checks: &mut TelemetryCounters) -> Decision {
         self.dcqcn.on_bytes_acked(ack.acked);
-        // Receivers of other schemes report no n, and use the grant field for something else.
+        // Receivers of other schemes report no n and may use the grant field for another purpose.
         match granted_rate(ack).filter(|_| ack.concurrency > 0) {
             Some(share) => self.follow(ack.concurrency, share),
             None => (self.cap, self.window) = (self.line, None),
@@ -154,7 +157,7 @@ impl Sender for DasrSender {
         self.decision()
     }
     fn resume(&mut self, _now: Time, from: &SendingRate) -> Decision {
-        // The next ACK says how many senders there are.
+        // The next ACK carries the number of senders.
         self.cap = from.rate.min(self.line);
         self.decision()
     }
@@ -174,7 +177,7 @@ struct DasrReceiver {
 }
 
 impl DasrReceiver {
-    /// Returns n, and each sender's share of the receiver's line rate.
+    /// Returns ACK fields with n and each sender's share of the receiver's line rate.
     fn share(&self, concurrency: u16) -> AckFields {
         let kbps = self.line.as_bps() / u64::from(concurrency.max(1)) / GRANT_UNIT_BPS;
         let grant = u32::try_from(kbps).unwrap_or(UNLIMITED_GRANT).max(1);
@@ -199,7 +202,7 @@ impl Receiver for DasrReceiver {
 }
 
 parameters! {
-    /// All of Dart: DASR with look-ahead, and IOFD.
+    /// Parameters of Dart: DASR with look-ahead, and IOFD.
     pub(super) struct Dart {
         iofd: Iofd = Iofd::default() => { part };
         dasr: Dasr = Dasr::default() => { part };
@@ -209,7 +212,7 @@ parameters! {
 impl Scheme for Dart {
     const NAME: &'static str = "dart";
     const ABOUT: &'static str =
-        "Dart: DASR with look-ahead, short messages deflected in order (IOFD), DCQCN below";
+        "Dart: DASR with look-ahead, short messages deflected in order (IOFD), DCQCN for the rest";
     fn needs(&self) -> Needs {
         let deflection = Some(self.iofd.deflection());
         Needs { program: SwitchProgram::Dart, deflection, ..Scheme::needs(&self.dasr) }

@@ -29,28 +29,29 @@ pub(super) struct ActiveSenders {
     soft_state: Time,
     announced_for: Time,
     census: SenderStates,
-    /// Times at which senders were announced, oldest first. An entry is void unless its sender's state has been
+    /// Times at which senders were announced, oldest first. An entry is stale unless its sender is still
     /// [`SenderState::Announced`] since that time.
     announced: VecDeque<(Time, Ipv4Addr)>,
     incasts: NamedSenders,
     swept: Time,
 }
 
-/// The receiver's knowledge of one sender.
+/// The state of one sender at the receiver.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum SenderState {
-    /// A list named it at this time, and no packet has come since. It counts for its tenant only.
+    /// The sender was announced at this time, and no packet has arrived since. It counts for its tenant only.
     Announced { at: Time },
-    /// It has this many unfinished messages, at least one. It counts for every tenant.
+    /// The sender has this many unfinished messages, at least one; the last packet arrived at `last`. It counts for
+    /// every tenant.
     Active { messages: u32, last: Time },
 }
 
-/// The largest number of active senders counted: that of the hosts in Dart's simulations. Forged senders cannot slow
-/// down the others any further. As many may be announced besides.
+/// Maximum number of active senders, which bounds the effect of forged ones: the number of hosts in Dart's
+/// simulations. The same maximum applies separately to announced senders.
 const MAX_SENDERS: u16 = 1_024;
-/// Searches for silent senders in each soft-state time.
+/// Number of sweeps for silent senders per soft-state time.
 const SWEEPS: u64 = 8;
-/// A list has two bytes of each address; the others are those of its own sender.
+/// An announcement carries the low two bytes of each address; the other bits are those of the announcing sender.
 const LISTED_ADDR_MASK: u32 = 0xffff;
 
 impl ActiveSenders {
@@ -65,7 +66,7 @@ impl ActiveSenders {
         }
     }
 
-    /// Takes note of a packet and returns n for its sender, at least 1.
+    /// Processes a packet and returns n for its sender, at least 1.
     pub fn on_data(&mut self, data: &DataEvent<'_>) -> u16 {
         self.sweep(data.now);
         self.expire(data.now);
@@ -77,8 +78,8 @@ impl ActiveSenders {
         self.census.counted_for(data.source)
     }
 
-    /// A packet of an unfinished message makes its sender active. A repetition of a finished one shows only that an
-    /// active sender is still there.
+    /// A packet of an unfinished message makes its sender active. A packet of a finished one only refreshes a sender
+    /// that is active.
     fn receive(&mut self, data: &DataEvent<'_>) {
         let (is_unfinished, last) = (data.slot.is_some(), data.now);
         match self.census.get(data.source) {
@@ -86,7 +87,7 @@ impl ActiveSenders {
                 let messages = messages.saturating_add(u32::from(data.first));
                 self.census.set(data.source, Some(SenderState::Active { messages, last }));
             }
-            // Among the latter is a sender that was removed for its silence and goes on with its message.
+            // An absent sender may have been removed after a silence and continue its message.
             Some(SenderState::Announced { .. }) | None => {
                 if is_unfinished && self.census.active < MAX_SENDERS {
                     self.census.set(data.source, Some(SenderState::Active { messages: 1, last }));
@@ -95,8 +96,8 @@ impl ActiveSenders {
         }
     }
 
-    /// Counts the senders that a packet announces, unless they are counted already or another list of the incast has named
-    /// them before. Those of another tenant are ignored.
+    /// Adds the senders that a packet announces, unless they are counted already or another announcement of the same
+    /// incast has named them. Senders of another tenant are ignored.
     fn announce(&mut self, data: &DataEvent<'_>) {
         let Some(tenant) = self.census.tenant(data.source) else { return };
         for id in data.announced {
@@ -113,16 +114,16 @@ impl ActiveSenders {
         }
     }
 
-    /// One message of this sender is complete.
+    /// Handles the completion of one message of `sender`.
     fn end(&mut self, sender: Ipv4Addr) {
         if let Some(SenderState::Active { messages, last }) = self.census.get(sender) {
-            let left = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last });
-            self.census.set(sender, left);
+            let remaining = (messages > 1).then(|| SenderState::Active { messages: messages - 1, last });
+            self.census.set(sender, remaining);
         }
     }
 
-    /// Removes announced senders that have not come: a message of one packet can be complete before the list that names
-    /// its sender arrives.
+    /// Removes announced senders that have not started in time: a message of one packet can be complete before the
+    /// announcement that names its sender arrives.
     fn expire(&mut self, now: Time) {
         while let Some(&(at, sender)) = self.announced.front()
             && now.saturating_sub(at) > self.announced_for
@@ -134,7 +135,7 @@ impl ActiveSenders {
         }
     }
 
-    /// Removes active senders that were silent for longer than the soft-state time.
+    /// Removes active senders from which no packet has arrived for longer than the soft-state time.
     fn sweep(&mut self, now: Time) {
         if now.saturating_sub(self.swept) < self.soft_state / SWEEPS {
             return;
@@ -152,17 +153,17 @@ impl ActiveSenders {
     }
 }
 
-/// The states of all senders, with totals.
+/// The states of all senders, and totals derived from them.
 #[derive(Debug, Default)]
 struct SenderStates {
-    /// Leading bits of an address that name its tenant; `Open` if no announcement counts.
+    /// Number of leading address bits that identify the tenant; `None` disables announcements.
     tenant_bits: Option<u32>,
     states: BTreeMap<Ipv4Addr, SenderState>,
-    /// Senders that are active.
+    /// Number of active senders.
     active: u16,
-    /// Senders that are announced.
+    /// Number of announced senders.
     announced: u16,
-    /// The latter by tenant; no zeros.
+    /// Number of announced senders by tenant; entries are never 0.
     announced_of: BTreeMap<u32, u16>,
 }
 
@@ -171,7 +172,7 @@ impl SenderStates {
         self.states.get(&sender).copied()
     }
 
-    /// Gives a sender another state, `Open` to forget it.
+    /// Sets the state of a sender, `None` to remove it, and updates the totals.
     fn set(&mut self, sender: Ipv4Addr, state: Option<SenderState>) {
         let before = match state {
             Some(state) => self.states.insert(sender, state),
@@ -194,13 +195,13 @@ impl SenderStates {
         }
     }
 
-    /// n for this sender.
+    /// Returns n for this sender.
     fn counted_for(&self, sender: Ipv4Addr) -> u16 {
         let announced = self.tenant(sender).and_then(|tenant| self.announced_of.get(&tenant));
         (self.active + announced.copied().unwrap_or(0)).max(1)
     }
 
-    /// Returns the tenant that a host belongs to; `Open` if no announcement counts.
+    /// Returns the tenant of a host; `None` if announcements are disabled.
     fn tenant(&self, host: Ipv4Addr) -> Option<u32> {
         Some(u32::from(host).checked_shr(32 - self.tenant_bits?).unwrap_or(0))
     }

@@ -1,7 +1,7 @@
 use crate::scheme::DataEvent;
 use weir_units::Time;
 
-/// §III-C, Figure 5.
+/// State of the receiver (Dart §III-C, Figure 5).
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) enum CongestionState {
     NoCongestion,
@@ -17,12 +17,12 @@ pub(super) struct CongestionDetector {
     began: Time,
     bytes: u64,
     marked: bool,
-    /// True if the last whole window was at line rate.
+    /// True if the last complete window was at line rate.
     at_line: bool,
     state: CongestionState,
 }
 
-/// The part by which throughput may fall below the parameter's share and still count as line rate. Ours.
+/// Amount by which throughput may fall below `line_share` and still count as line rate. Weir's choice.
 const HYSTERESIS: f64 = 0.05;
 
 impl CongestionDetector {
@@ -50,7 +50,7 @@ impl CongestionDetector {
         }
         self.bytes += data.frame.get();
         if data.marked && !self.marked {
-            // A mark counts at once, its absence at the end of the window.
+            // The first mark takes effect at once, the absence of marks only at the end of the window.
             self.marked = true;
             self.state = self.congestion(true);
         }

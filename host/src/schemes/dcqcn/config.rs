@@ -7,10 +7,10 @@ use crate::scheme::EcnThresholds;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
 parameters! {
-    /// DCQCN's parameters. A parameter with the value `variant` takes the variant's default when it is used, so that
-    /// parameters may come in any order.
+    /// DCQCN's parameters. The value `variant` is resolved when it is used, so that parameters may be set in any
+    /// order.
     pub(in crate::schemes) struct Dcqcn {
-        /// CNPs, timer and byte counter; or marks on ACKs, sampled by a timer.
+        /// Form of the algorithm: CNPs, timer and byte counter; or marks on ACKs, sampled by timers.
         pub(super) variant: Variant = Variant::Paper => {
             range: "paper or simulator", source: "DCQCN §3; HPCC simulator rdma-hw.cc:618-739",
         };
@@ -65,7 +65,7 @@ parameters! {
         ecn: KeywordOr<VariantDefault, EcnThresholds> = KeywordOr::word() => {
             symbol: "Kmin, Kmax, Pmax", unit: "B", range: MARKING_OR_VARIANT, source: "DCQCN §5; HPCC §5.1",
         };
-        /// Messages up to this size go before longer ones, at the NIC and in switches.
+        /// Messages up to this size are sent before longer ones, at the NIC and in switches.
         pub(super) short_first: KeywordOr<Off, Bytes> = KeywordOr::word() => {
             symbol: "Pri-Q", unit: "B", range: "off or a size above 0",
             source: "Dart §VI-B: two priority levels, short flows over long ones",
@@ -104,21 +104,21 @@ impl Dcqcn {
     pub(super) fn stages(&self) -> u32 {
         self.stages.or(self.by_variant(5, 1))
     }
-    /// 40 Mbit/s at the paper's 40 Gbit/s, 20 Mbit/s at the simulator's 100.
+    /// Returns R_AI in bit/s: 40 Mbit/s at the paper's 40 Gbit/s, 20 Mbit/s at the simulator's 100 Gbit/s.
     pub(super) fn r_ai(&self, nic: Bandwidth) -> f64 {
         self.r_ai
             .or(self.by_variant(RateSpec::NicOver(1000), RateSpec::NicOver(5000)))
             .resolve(nic)
             .as_bps_f64()
     }
-    /// 200 Mbit/s in both.
+    /// Returns R_HAI in bit/s: 200 Mbit/s in both variants at their NIC rates.
     pub(super) fn r_hai(&self, nic: Bandwidth) -> f64 {
         self.r_hai
             .or(self.by_variant(RateSpec::NicOver(200), RateSpec::NicOver(500)))
             .resolve(nic)
             .as_bps_f64()
     }
-    /// Returns the thresholds at which switches mark.
+    /// Returns the ECN thresholds.
     pub(in crate::schemes) fn marking(&self) -> EcnThresholds {
         let marking = |kmin, kmax, pmax, gbps| EcnThresholds {
             kmin: Bytes::from_kb(kmin),
@@ -130,7 +130,8 @@ impl Dcqcn {
     }
 }
 
-/// Returns the parameters that DCQCN has below Dart: the paper's variant, and marking is Dart's.
+/// Returns the parameters of DCQCN as part of Dart: those of the paper's variant, without marking, which Dart
+/// defines.
 pub(in crate::schemes) fn dart_parameters() -> Vec<ParameterDef<Dcqcn>> {
     without(Dcqcn::parameters(), &["variant", "decrease_timer", "clamp_target", "ecn", "short_first"])
 }

@@ -1,8 +1,8 @@
-//! DCQCN (SIGCOMM 2015): the receiver turns marks into congestion notification packets, the sender
-//! cuts its rate for each and recovers by timer and byte counter.
+//! DCQCN (SIGCOMM 2015): the receiver answers marks with congestion notification packets; the sender reduces its rate
+//! for each and recovers by timer and byte counter.
 //!
-//! Two variants (docs/algorithms/dcqcn.md): `paper`, and `simulator`, which is what HPCC's and FNCC's authors
-//! measured against: marks come back on ACKs, and three independent timers sample them.
+//! Variants (docs/algorithms/dcqcn.md): `paper`; and `simulator`, with which the authors of HPCC and FNCC compare:
+//! marks return on ACKs, and three independent timers sample them.
 
 mod config;
 mod paper;
@@ -93,11 +93,12 @@ impl Sender for SimulatorSender {
     }
 }
 
-/// DCQCN §3.2: a CNP at once for a marked packet, if the flow had none within the interval.
+/// The notification point (DCQCN §3.2): answers a marked packet with a CNP unless the flow got one within the
+/// interval.
 #[derive(Debug)]
 pub(super) struct NotificationPoint {
     interval: Time,
-    /// Per flow: the last CNP.
+    /// Time of the last CNP, by the transport's slot.
     last: Vec<Option<Time>>,
 }
 
@@ -106,7 +107,7 @@ impl NotificationPoint {
         NotificationPoint { interval, last: Vec::new() }
     }
 
-    /// A flow that begins starts its own interval.
+    /// Resets the interval for a flow that is new in its slot.
     pub fn begin(&mut self, data: &DataEvent<'_>) {
         if data.first
             && let Some(last) = data.slot.and_then(|slot| self.last.get_mut(slot as usize))
@@ -115,7 +116,7 @@ impl NotificationPoint {
         }
     }
 
-    /// Returns whether this packet is answered with a CNP.
+    /// Returns whether to answer this packet with a CNP, and if so starts the flow's interval.
     pub fn should_send_cnp(&mut self, data: &DataEvent<'_>) -> bool {
         let Some(slot) = data.slot.map(|slot| slot as usize) else { return false };
         self.begin(data);

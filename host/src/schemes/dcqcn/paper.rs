@@ -14,11 +14,11 @@ pub(in crate::schemes) struct ReactionPoint {
     stages: u32,
     r_ai: f64,
     r_hai: f64,
-    /// `R_C` and `R_T`.
+    /// `R_C` and `R_T`, in bit/s.
     current: f64,
     target: f64,
     alpha: f64,
-    /// The limiter, since the first CNP.
+    /// State of the increase; `None` before the first CNP, at line rate.
     limiter: Option<IncreaseState>,
 }
 
@@ -50,7 +50,7 @@ impl ReactionPoint {
         }
     }
 
-    /// A running flow continues from another scheme's rate, as after a notification, but without its cut.
+    /// Continues a running flow at the rate left by another scheme, as after a CNP but without a cut.
     pub fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
@@ -63,12 +63,12 @@ impl ReactionPoint {
         self.pacing.decide(self.current, self.timer())
     }
 
-    /// Returns the same under a cap in bit/s.
+    /// Returns the decision with the rate limited to `cap`, in bit/s.
     pub fn capped_decision(&self, cap: f64) -> Decision {
         self.pacing.decide(self.current.min(cap), self.timer())
     }
 
-    /// Returns the time of the next timer event.
+    /// Returns the time of the next timer event; `None` before the first CNP.
     fn timer(&self) -> Option<Time> {
         self.limiter.map(|limiter| limiter.alpha_at.min(limiter.increase_at))
     }
@@ -90,7 +90,8 @@ impl ReactionPoint {
         });
     }
 
-    /// The byte counter. A sender half hears of bytes when they are acknowledged.
+    /// Advances the byte counter by `bytes`. The paper counts bytes sent; a sender half learns of them when they are
+    /// acknowledged.
     pub fn on_bytes_acked(&mut self, bytes: Bytes) {
         let Some(limiter) = &mut self.limiter else { return };
         limiter.bytes += bytes;
@@ -114,8 +115,8 @@ impl ReactionPoint {
         }
     }
 
-    /// Fast recovery, then additive, then hyper increase. The paper gives no factor `i` for the last:
-    /// here it counts the hyper increases from 1, as QCN does; the authors' ns-3 is one ahead.
+    /// Fast recovery, then additive, then hyper increase. The paper does not define the factor `i` of hyper increase:
+    /// here it counts the hyper increases from 1, as in QCN; the authors' ns-3 is one ahead.
     fn increase(&mut self) {
         let Some(IncreaseState { by_time, by_bytes, .. }) = self.limiter else { return };
         if by_time.min(by_bytes) > self.stages {

@@ -3,8 +3,8 @@ use super::Dcqcn;
 use crate::scheme::{Decision, FlowParams, SendingRate};
 use weir_units::Time;
 
-/// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, and a timer
-/// each for alpha, decrease and increase looks at them.
+/// The reaction point of the HPCC simulator (`rdma-hw.cc:618-739`): marks set two flags, which separate timers for
+/// alpha, decrease and increase evaluate.
 #[derive(Debug)]
 pub(super) struct Simulator {
     pacing: RateLimits,
@@ -20,7 +20,7 @@ pub(super) struct Simulator {
     target: f64,
     alpha: f64,
     stage: u32,
-    /// Since the first mark.
+    /// `None` before the first mark.
     timers: Option<Timers>,
 }
 
@@ -28,14 +28,14 @@ pub(super) struct Simulator {
 struct Timers {
     alpha_at: Time,
     decrease_at: Time,
-    /// Since the first cut.
+    /// `None` before the first cut.
     increase_at: Option<Time>,
-    /// True if a mark came since alpha, or the decrease, was last looked at.
+    /// True if a mark arrived since the last evaluation of alpha, or of the decrease.
     marked_for_alpha: bool,
     marked_for_decrease: bool,
 }
 
-/// The simulator looks at the decrease this long after alpha, so that the order is sure.
+/// Offset of the decrease timer to the alpha timer, which fixes their order as in the simulator.
 const AFTER_ALPHA: Time = Time::from_ns(1);
 
 impl Simulator {
@@ -59,7 +59,7 @@ impl Simulator {
         }
     }
 
-    /// A running flow continues from another scheme's rate, as after a cut.
+    /// Continues a running flow at the rate left by another scheme, as after a cut.
     pub fn resume(&mut self, now: Time, from: &SendingRate) {
         self.current = self.pacing.clamp(from.rate);
         self.target = self.current;
@@ -82,7 +82,7 @@ impl Simulator {
         self.pacing.decide(self.current, timer)
     }
 
-    /// An ACK with a mark. The first one only starts the timers.
+    /// Handles an ACK with a mark. The first one also starts the timers.
     pub fn on_mark(&mut self, now: Time) {
         let timers = self.timers.get_or_insert(Timers {
             alpha_at: now.saturating_add(self.alpha_timer),

@@ -6,7 +6,7 @@ use crate::scheme::FlowParams;
 use weir_units::{Bandwidth, Bytes, ParseUnitError, Time};
 
 parameters! {
-    /// The parameters that HPCC and FNCC share.
+    /// The parameters that HPCC, HPCC++ and FNCC share.
     pub(in crate::schemes) struct InflightConfig {
         /// Target utilisation of the most congested link.
         eta: f64 = 0.95 => { in 0.05..=2.0, symbol: "eta", range: "0.05 to 2", source: "HPCC §3.3, FNCC §3.2.2" };
@@ -46,13 +46,13 @@ enum MaxStage {
 /// The time constant of the average U.
 #[derive(Clone, Copy, Debug)]
 enum AverageOver {
-    /// Each sample counts alone (FNCC Eq. 5 and 6, which have no average).
+    /// No average: each sample counts alone (FNCC Eq. 5 and 6).
     Off,
-    /// `T` over this (HPCC Alg. 1: `T`).
+    /// `T` divided by this number (HPCC Alg. 1: `T`).
     PartOfT(u32),
 }
 
-/// The additive increase, in any of the forms the authors give it.
+/// The additive increase, in the forms that the authors use.
 #[derive(Clone, Copy, Debug)]
 enum Increase {
     Window(Bytes),
@@ -60,12 +60,12 @@ enum Increase {
     Headroom {
         flows: u32,
     },
-    /// Shared by as many flows as the receiver reports (HPCC++ draft §5), where its own link is the congested one (§6.2);
-    /// [`DEFAULT_W_AI`] elsewhere.
+    /// The headroom divided by the number of flows that the receiver reports (HPCC++ draft §5), if the receiver's
+    /// link is the bottleneck (§6.2); [`DEFAULT_W_AI`] otherwise.
     Reported,
 }
 
-/// `W_init*(1-eta)` over the flows that the receiver reports.
+/// The text form of [`Increase::Reported`].
 const REPORTED: &str = "headroom/reported";
 
 impl ParameterValue for MaxStage {
@@ -127,12 +127,12 @@ impl ParameterValue for Increase {
 }
 
 impl InflightConfig {
-    /// `T`.
+    /// Returns `T`.
     pub(in crate::schemes) fn base_rtt(&self, flow: &FlowParams) -> Time {
         self.base_rtt.or(flow.base_rtt)
     }
 
-    /// Returns how often the average's time constant fits into `T`; infinity without an average.
+    /// Returns `T` divided by the time constant of the average; infinity without an average.
     pub(super) fn averages_in_t(&self) -> f64 {
         match self.average_over {
             AverageOver::Off => f64::INFINITY,
@@ -159,7 +159,7 @@ impl InflightConfig {
                 Increase::Reported => DEFAULT_W_AI,
             },
             shared_headroom: matches!(self.w_ai, Increase::Reported).then_some(headroom),
-            // Never above line rate, and never so low that a division could give 0 for ever.
+            // At most the window of line rate, and large enough that no division yields a permanent 0.
             w_min: bytes_in_t(self.min_rate.resolve(flow.nic_rate)).max(MIN_WINDOW).min(w_init),
             w_init,
             fast_react: self.fast_react,
@@ -169,12 +169,12 @@ impl InflightConfig {
     }
 }
 
-/// The smallest window, where `min_rate` allows an even smaller one: the released code's 1 byte
-/// (rdma-queue-pair.cc:125-137). A packet may still leave whenever nothing is in flight.
+/// Lower bound of the window in bytes, if `min_rate` would allow a smaller one: 1 byte, as in the released code
+/// (rdma-queue-pair.cc:125-137). A packet may still be sent whenever nothing is in flight.
 const MIN_WINDOW: f64 = 1.0;
 
 impl InflightConfig {
-    /// Returns the draft's W_AI and maxStage.
+    /// Returns the defaults of HPCC++: W_AI and maxStage of the draft.
     pub(in crate::schemes) fn hpcc_plus() -> InflightConfig {
         InflightConfig { w_ai: Increase::Reported, max_stage: MaxStage::Paper, ..InflightConfig::default() }
     }

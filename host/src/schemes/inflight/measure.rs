@@ -3,51 +3,51 @@ use crate::telemetry::{Hop, QueueShare, TX_WRAP, TelemetryCounters};
 use crate::wire::{IntRecord, MAX_HOPS, RecordFormat};
 use weir_units::Time;
 
-/// A port that seems to send this much faster than its rate cannot be. Ours: real ports
-/// are off by far less, even BMv2's whose rate is set in packets.
+/// Ratio of measured to nominal port rate above which a record is implausible. Weir's choice: real ports deviate far
+/// less, even BMv2's, whose rate is set in packets.
 const MAX_OVERSPEED: f64 = 2.0;
-/// Bytes a port may seem to be ahead. Ours: two jumbo frames, one at either end of the interval,
-/// because switches count a frame when its first byte leaves.
+/// Bytes by which a measurement may exceed the port's rate. Weir's choice: two jumbo frames, one at each end of the
+/// interval, because switches count a frame when its first byte leaves.
 const SLACK_BYTES: f64 = 2.0 * 9_216.0;
 
-/// `L[i]` of HPCC Alg. 1 with what follows from it once.
+/// `L[i]` of HPCC Alg. 1, with values derived from it.
 #[derive(Clone, Copy, Debug, Default)]
 struct HopRecord {
     hop: Hop,
-    /// Time at which it arrived here.
+    /// Time at which the record arrived.
     seen: Time,
-    /// Time after `seen` during which a difference to it is unambiguous.
+    /// Time after `seen` for which differences to the record are unambiguous: half of the range of its counters.
     valid_for: Time,
-    /// Bytes the link carries in `T`, and 1 over it.
+    /// Bytes that the link carries in `T`, and the reciprocal.
     bdp: f64,
     inv_bdp: f64,
-    /// The last reading.
+    /// The last sample of this hop; `None` after a restart.
     last: Option<Sample>,
-    /// Rate of the port's other queues over the port's own, averaged like `U`; `Open` before the first reading.
+    /// Rate of the port's other queues over the port's rate, averaged like `U`; `None` before the first sample.
     other_queues_rate: Option<f64>,
 }
 
-/// One hop's utilisation since the record before.
+/// The utilisation of a hop between two records.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Sample {
-    /// Index of the hop, 0 for the first after the sender.
+    /// Index of the hop; 0 is the first hop after the sender.
     pub hop: usize,
-    /// `u'`.
+    /// `u'`: inflight bytes over `B*T`.
     pub u: f64,
-    /// The part of it that is queued.
+    /// The part of `u` that is due to the queue.
     pub queued: f64,
-    /// `min(tau, T) / T`, with the average's time constant for `T`.
+    /// `min(tau, T) / T`, with the time constant of the average in place of `T`. 0 if the hop has no new data.
     pub tau: f64,
-    /// By how much one unit of txBytes moves the average.
+    /// Change of the average if txBytes changes by one unit of the record.
     pub unit: f64,
 }
 
-/// The result of one ACK.
+/// The samples of one ACK.
 #[derive(Clone, Copy, Debug, Default)]
 pub(super) struct Measurement {
     samples: [Sample; MAX_HOPS],
     len: usize,
-    /// True if some hop was recorded afresh.
+    /// True if the measurement of some hop was restarted.
     pub recorded: bool,
 }
 
@@ -59,7 +59,7 @@ impl Measurement {
     pub fn samples(&self) -> &[Sample] {
         &self.samples[..self.len]
     }
-    /// Returns the hop with the largest `u'`, the first of equals; `Open` if there is no news of it.
+    /// Returns the hop with the largest `u'`, the first of equals; `None` if that hop has no new data.
     pub fn worst(&self) -> Option<&Sample> {
         let worst =
             self.samples().iter().reduce(|worst, sample| if sample.u > worst.u { sample } else { worst })?;
@@ -67,22 +67,22 @@ impl Measurement {
     }
 }
 
-/// The recorded telemetry of a flow's path.
+/// The last records of a flow's path.
 #[derive(Debug)]
 pub(super) struct PathRecord {
     hops: [HopRecord; MAX_HOPS],
     len: usize,
-    /// XOR of switch ids on the path of the records, and on that of DATA.
+    /// Path id of the records, and path id of DATA.
     path_ids: (u16, u16),
     /// `T` in seconds and in ticks of the telemetry's clock.
     t: f64,
     t_ticks: f64,
     per_t_ticks: f64,
-    /// Number of times that the average's time constant fits into `T`.
+    /// `T` divided by the time constant of the average.
     averages_in_t: f64,
     /// Target utilisation.
     eta: f64,
-    /// Half of what the timestamps count: beyond it, before and after cannot be told apart.
+    /// Half of the timestamps' range: larger differences cannot be told from negative ones.
     half_wrap: Time,
 }
 
@@ -102,22 +102,23 @@ impl PathRecord {
         }
     }
 
-    /// Returns whether anything was recorded.
+    /// Returns whether the path has been recorded.
     pub fn is_known(&self) -> bool {
         self.len > 0
     }
 
-    /// Returns the number of hops.
+    /// Returns the number of hops of the path.
     pub fn len(&self) -> usize {
         self.len
     }
 
-    /// Returns bytes the link of `hop` carries in `T`.
+    /// Returns the bytes that the link of hop `hop` carries in `T`.
     pub fn bdp(&self, hop: usize) -> f64 {
         self.hops[hop].bdp
     }
 
-    /// Forgets everything if the ACK tells of another path, or DATA takes another (HPCC §4.1: pathID changed).
+    /// Discards all records if the records or DATA have taken another path (HPCC §4.1: pathID changed). Returns
+    /// whether that was so.
     pub fn restart_if_changed(&mut self, ack: &AckEvent<'_>) -> bool {
         if is_partial(ack) {
             return false;
@@ -132,11 +133,12 @@ impl PathRecord {
         true
     }
 
-    /// HPCC Alg. 1, MeasureInflight up to the average; records the telemetry.
+    /// HPCC Alg. 1, MeasureInflight without the average. Stores the records for the next call.
     pub fn measure(&mut self, ack: &AckEvent<'_>, checks: &mut TelemetryCounters) -> Measurement {
         let mut measured = Measurement::default();
         checks.other_path += u64::from(ack.path_id != ack.data_path);
-        // HPCC++ draft §9.4: what a queue delays is qLen/B, if it has the port to itself; else how long it took.
+        // HPCC++ draft §9.4: the delay of a queue is qLen/B only if the queue has the port to itself; otherwise the
+        // sojourn time is measured.
         let waits = ack.telemetry.format().contains(RecordFormat::SOJOURN);
         let partial = is_partial(ack);
         if partial && (ack.path_id, ack.data_path) != self.path_ids {
@@ -145,7 +147,7 @@ impl PathRecord {
         for (i, new) in ack.telemetry.hops().iter().enumerate() {
             let i = match partial {
                 false => i,
-                // Only some hops tell: the ids say which.
+                // Records of congested ports only: find the hop by its link id.
                 true => match self.hops[..self.len].iter().position(|known| known.hop.link == new.link) {
                     Some(i) => i,
                     None => {
@@ -160,7 +162,7 @@ impl PathRecord {
                 continue;
             }
             if new.rate != recorded.hop.rate || new.link != recorded.hop.link {
-                // First record of this hop, or it is another port now, or one of another rate.
+                // First record of this hop, or a record of another port, or the port's rate has changed.
                 recorded.bdp = new.rate.as_bytes_per_sec_f64() * self.t;
                 recorded.inv_bdp = 1.0 / recorded.bdp;
                 recorded.other_queues_rate = None;
@@ -170,16 +172,16 @@ impl PathRecord {
                 continue;
             }
             if ack.now.saturating_sub(recorded.seen) > recorded.valid_for {
-                // A counter may have wrapped meanwhile (docs/algorithms/README.md#wraps).
+                // A counter may have wrapped in between (docs/algorithms/README.md#wraps).
                 recorded.record(new, ack.now);
                 measured.recorded = true;
                 continue;
             }
             let ticks = new.ticks_since(&recorded.hop);
             if ticks == 0 {
-                // The same instant, or the same snapshot of All_INT_Table (docs/algorithms/README.md#same-snapshot):
-                // nothing new is known of this hop, and what was known holds. Without it a less congested hop would
-                // pass for the worst one.
+                // Same time, or the same snapshot of All_INT_Table (docs/algorithms/README.md#same-snapshot): the hop
+                // has no new data and keeps its last sample. Without that sample a less congested hop would become
+                // the bottleneck.
                 if let Some(last) = recorded.last {
                     measured.push(Sample { tau: 0.0, ..last });
                 }
@@ -189,7 +191,7 @@ impl PathRecord {
                 checks.stale += 1;
                 continue;
             }
-            // u' is inflight bytes over B*T: what is queued, and what is sent in T at txRate.
+            // u' is inflight bytes over B*T: bytes in the queue, plus bytes sent in T at txRate.
             let ticks = f64::from(ticks);
             let bytes = f64::from(new.bytes_since(&recorded.hop));
             if (bytes - SLACK_BYTES) * recorded.inv_bdp * self.t_ticks > MAX_OVERSPEED * ticks {
@@ -205,6 +207,7 @@ impl PathRecord {
                 }
                 _ => (bytes, 1.0),
             };
+            // HPCC Alg. 1 takes min(qlen now, qlen before), which filters short bursts.
             let queued = f64::from(new.queue.min(recorded.hop.queue))
                 * if waits { self.per_t_ticks } else { recorded.inv_bdp };
             let sample = Sample {
@@ -222,14 +225,15 @@ impl PathRecord {
     }
 }
 
-/// Returns whether an ACK's records are of congested ports only.
+/// Returns whether the ACK's records are of congested ports only.
 pub(super) fn is_partial(ack: &AckEvent<'_>) -> bool {
     ack.telemetry.format().contains(RecordFormat::CONGESTED)
 }
 
 impl HopRecord {
-    /// Returns the part of the link that the flow's queue may have: its share, or what others leave of `eta`. Others count
-    /// by their average, because queues send in turns: in a short time one of them seems to have the port to itself.
+    /// Returns the share of the link that is available to the flow's queue: the queue's weight, or the part of `eta`
+    /// that other queues leave unused. The rate of the other queues is averaged, because queues are served in turn
+    /// and a short sample can attribute the whole port to one of them.
     fn link_share(&mut self, share: u16, others: f64, tau: f64, eta: f64) -> f64 {
         let before = self.other_queues_rate.unwrap_or(others);
         let average = before + tau * (others - before);

@@ -1,4 +1,5 @@
-//! The core that HPCC and FNCC share: measuring inflight bytes from telemetry, and the control law of the window.
+//! The core that HPCC, HPCC++ and FNCC share: the measurement of inflight bytes from telemetry, and the control law
+//! of the window.
 //!
 //! Symbols are those of HPCC Algorithm 1: `U` normalised inflight bytes, `W` window, `Wc` reference
 //! window, `L` recorded telemetry. Windows are `f64` bytes; the rate is always `W/T`, which is what
@@ -15,13 +16,13 @@ use crate::wire::MAX_HOPS;
 use measure::{PathRecord, Sample, is_partial};
 use weir_units::{Bandwidth, Bytes};
 
-/// The constants of the control law for one flow.
+/// The constants of the control law for one flow. Windows are in bytes.
 #[derive(Clone, Copy, Debug)]
 struct ControlParams {
     eta: f64,
     max_stage: u32,
     w_ai: f64,
-    /// Additive increase that all flows share, if the receiver reports their number.
+    /// Additive increase to be divided among all flows; `None` unless W_AI depends on the reported number of flows.
     shared_headroom: Option<f64>,
     w_min: f64,
     w_init: f64,
@@ -31,12 +32,12 @@ struct ControlParams {
     nic_rate: Bandwidth,
 }
 
-/// State that changes at most once per round trip.
+/// The reference window and the stage, which change at most once per round trip, with the window computed from them.
 #[derive(Clone, Copy, Debug)]
 struct Reference {
     wc: f64,
     stage: u32,
-    /// The window that followed last.
+    /// The window computed last.
     w: f64,
 }
 
@@ -45,7 +46,7 @@ impl Reference {
         Reference { wc: w, stage: 0, w }
     }
 
-    /// HPCC Alg. 1, ComputeWind. `U` of 0 gives an infinite window, which the clamp takes down.
+    /// HPCC Alg. 1, ComputeWind. `u` of 0 gives an infinite window, which is clamped to `w_init`.
     fn compute_wind(&mut self, law: &ControlParams, u: f64, commit: bool) {
         let multiplicative = u >= law.eta || self.stage >= law.max_stage;
         let w = if multiplicative { self.wc / (u / law.eta) + law.w_ai } else { self.wc + law.w_ai };
@@ -73,48 +74,48 @@ impl ControlParams {
     }
 }
 
-/// A scheme's change of the reference before the window is computed.
+/// The change that a scheme makes to the reference window before ComputeWind.
 pub(super) enum ReferenceUpdate {
-    /// Nothing: HPCC.
+    /// No change (HPCC).
     Keep,
-    /// `Wc` becomes this and the window follows from the control law.
+    /// Sets `Wc` to this value; the window follows from the control law.
     Reference(f64),
-    /// `Wc` and the window both become this.
+    /// Sets `Wc` and the window to this value.
     Window(f64),
 }
 
 /// The most congested hop of an ACK.
 pub(super) struct Bottleneck {
-    /// Its instantaneous `u'`, with a txRate of at most the link's. A switch counts whole frames,
-    /// so that over a short time txRate seems up to a frame too high. The average `U` must keep that,
-    /// because the next sample is too low by as much; a threshold on one sample must not.
+    /// Instantaneous `u'`, with txRate limited to the link's rate. A switch counts whole frames, so over a short
+    /// interval txRate seems up to a frame too high. The average `U` must include that, because the next sample is
+    /// too low by as much; a threshold on a single sample must not.
     pub u: f64,
-    /// True if it is the hop before the receiver.
+    /// True if the hop is the last one before the receiver.
     pub is_last_hop: bool,
-    /// Bytes its link carries in `T`.
+    /// Bytes that the link carries in `T`.
     pub bdp: f64,
 }
 
-/// W_AI in bytes where N flows share the headroom and N is not known of the congested link (HPCC §5.1 fn4: 80 B).
+/// W_AI in bytes if N flows share the headroom and N is not known for the bottleneck (HPCC §5.1 fn4: 80 B).
 const DEFAULT_W_AI: f64 = 80.0;
 
-/// The sender's state.
+/// HPCC's sender for one flow.
 #[derive(Debug)]
 pub(super) struct HpccController {
     law: ControlParams,
     path: PathRecord,
-    /// `U`: that of the most congested hop, and that of each.
+    /// `U` of the most congested hop, and of each hop.
     u: f64,
     hop_u: [f64; MAX_HOPS],
     reference: Reference,
-    /// One reference per hop, if each has its own (multi-rate).
+    /// One reference window per hop with multi-rate; `None` otherwise.
     per_hop: Option<Box<[Reference; MAX_HOPS]>>,
     last_update_seq: u64,
     decision: Decision,
 }
 
 impl HpccController {
-    /// Returns a flow that starts at line rate.
+    /// Creates the state of a flow that starts at line rate.
     pub fn new(config: &InflightConfig, flow: &FlowParams, multi_rate: bool) -> HpccController {
         let law = config.law(flow);
         let reference = Reference::starting_at(law.w_init);
@@ -134,7 +135,7 @@ impl HpccController {
         self.decision
     }
 
-    /// Continues a running flow from another scheme's window.
+    /// Continues a running flow at the rate left by another scheme.
     pub fn resume(&mut self, from: &SendingRate) -> Decision {
         self.reference = Reference::starting_at(self.law.clamp(from.window));
         (self.u, self.hop_u) = (1.0, [1.0; MAX_HOPS]);
@@ -145,20 +146,20 @@ impl HpccController {
         self.decision
     }
 
-    /// Returns the decision for a window that was computed elsewhere.
+    /// Applies a window that was computed elsewhere.
     pub fn set_window(&mut self, window: Bytes) -> Decision {
         self.decision = self.law.decide(self.law.clamp(window.as_f64()));
         self.decision
     }
 
-    /// HPCC Alg. 1, NewACK. `adjust` is FNCC's place between measuring and computing.
+    /// HPCC Alg. 1, NewACK. `adjust` is called between measurement and computation of the window (FNCC's LHCS).
     pub fn on_ack(
         &mut self,
         ack: &AckEvent<'_>,
         checks: &mut TelemetryCounters,
         adjust: impl FnOnce(&Bottleneck) -> ReferenceUpdate,
     ) -> Decision {
-        // Records of congested ports only are a warning between two whole readings: they do not commit.
+        // Records of congested ports only are a warning between two complete measurements and do not commit.
         let partial = is_partial(ack);
         let commit = ack.seq > self.last_update_seq && !partial;
         if !commit && !self.law.fast_react && self.path.is_known() {
@@ -167,7 +168,7 @@ impl HpccController {
         if self.path.restart_if_changed(ack) {
             self.hop_u = [self.u; MAX_HOPS];
             if let Some(per_hop) = &mut self.per_hop {
-                // Other links: start them from the window that holds, not from line rate.
+                // The links are new: start them from the present window and not from line rate.
                 **per_hop = [Reference::starting_at(self.reference.w); MAX_HOPS];
             }
         }
@@ -185,7 +186,7 @@ impl HpccController {
         }
         let last_hop = self.path.len() - 1;
         if let Some(headroom) = self.law.shared_headroom {
-            // The receiver's N is of its own link (HPCC++ draft §6.2).
+            // The receiver's N counts the flows on its own link (HPCC++ draft §6.2).
             self.law.w_ai = match ack.concurrency {
                 n if n > 0 && worst.hop == last_hop => headroom / f64::from(n),
                 _ => DEFAULT_W_AI,
@@ -219,19 +220,20 @@ impl HpccController {
         self.decision
     }
 
-    /// HPCC Alg. 1, end of MeasureInflight: the average over `T` or less, of each hop, and the largest of these.
+    /// HPCC Alg. 1, end of MeasureInflight: averages `u'` of each hop and takes the largest average.
     ///
-    /// The paper averages the largest `u'` of each ACK. Every hop truncates its byte count in its own phase, so that the
-    /// largest of many `u'` is too high, the more hops the higher; in the average of one hop these errors cancel. Hops
-    /// that fall behind are held one unit of the count behind `U`: with other hops `U` rises as fast as in the paper.
+    /// Deviation: the paper averages the largest `u'` of each ACK. Every hop truncates its byte count at another
+    /// phase, so the largest of many `u'` is biased upwards, more with more hops; in the average of one hop these
+    /// errors cancel. Hops that fall behind are held at one unit of the byte count below `U`, so that `U` rises as
+    /// fast as in the paper when the bottleneck moves.
     ///
-    /// Returns whether there is news of the most congested hop: without it the window would move by the same reading again.
+    /// Returns whether the most congested hop has new data. Without it the same sample would move the window again.
     fn average(&mut self, samples: &[Sample]) -> bool {
         let (before, mut is_new) = (self.u, false);
         self.u = f64::NEG_INFINITY;
         for sample in samples {
             let u = &mut self.hop_u[sample.hop];
-            // A hop without news keeps its own: were it held up to U, it would hold up U.
+            // Only hops with new data are raised: otherwise a hop without any would keep `U` up.
             if self.per_hop.is_none() && sample.tau > 0.0 {
                 *u = u.max(before - sample.unit);
             }

@@ -1,12 +1,12 @@
-//! AMP (arXiv 1707.00322): one packet per round trip over all subflows, a constant cut, and only one subflow
-//! while all of them struggle.
+//! AMP (arXiv 1707.00322): the subflows together add one packet per round trip, marks cut a window by a constant
+//! factor, and only one subflow sends while all windows are at their minimum.
 
 use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, RecoveryState, Scheme, Sender};
 
-/// `beta`: what part of a window a mark takes.
+/// Description of `beta`, the divisor of a cut.
 pub(super) const BETA: ParameterInfo = ParameterInfo {
     name: "beta",
     unit: "-",
@@ -17,7 +17,7 @@ pub(super) const BETA: ParameterInfo = ParameterInfo {
 };
 
 parameters! {
-    /// The parameters.
+    /// AMP's parameters.
     pub(in crate::schemes) struct Amp {
         beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
         /// Time with all windows at their minimum after which only the first subflow sends.
@@ -57,7 +57,7 @@ struct AmpLaw {
     release_after: u32,
     ssr: bool,
     suppressed: bool,
-    /// Windows of data of the first subflow in a row that called for the other state.
+    /// Consecutive windows of data of the first subflow that satisfied the condition for changing `suppressed`.
     streak: u32,
 }
 
@@ -68,19 +68,19 @@ impl AmpLaw {
     }
 }
 
-/// Returns whether a window is at its minimum, which no loss has brought it to.
+/// Returns whether the window is at its minimum for another reason than a loss.
 fn is_at_minimum(path: &SubflowState, min: f64) -> bool {
     path.established && path.w.floor() == min.floor() && path.repair == RecoveryState::Open
 }
 
-/// Returns whether a path has been free, and its window has grown.
+/// Returns whether the subflow had no marks in its last window of data and its window has grown.
 fn is_free(path: &SubflowState, min: f64) -> bool {
     path.w.floor() > min.floor() && path.share == 0.0 && path.repair == RecoveryState::Open
 }
 
 impl ControlLaw for AmpLaw {
     fn increase(&self, paths: &[SubflowState], _r: usize) -> f64 {
-        // After a timeout of the first subflow the others may send for it.
+        // After a timeout of the first subflow the others send as well.
         let alone = self.suppressed && paths[0].repair != RecoveryState::Loss;
         let total: f64 = if alone { paths[0].w } else { paths.iter().map(|path| path.w).sum() };
         1.0 / total
@@ -88,7 +88,7 @@ impl ControlLaw for AmpLaw {
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         cut_to(&mut paths[r], 1.0 - 1.0 / self.beta, min);
     }
-    /// Once per window of data of the first subflow (AMP's code, `CheckIncast`).
+    /// Runs once per window of data of the first subflow (AMP's code, `CheckIncast`).
     fn on_window_acked(&mut self, paths: &mut [SubflowState], r: usize, min: f64) {
         if r != 0 || paths.len() < 2 || !self.ssr {
             return;

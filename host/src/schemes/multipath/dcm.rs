@@ -6,7 +6,7 @@ use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
-    /// The parameters.
+    /// DCM's parameters.
     pub(in crate::schemes) struct Dcm {
         g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
         windows: WindowsConfig = WindowsConfig::default() => { part };
@@ -33,11 +33,12 @@ struct DcmLaw {
     alphas: Alphas,
 }
 
-/// RFC 6356 §3: `min(a/w_total, 1/w_r)` with `a = w_total * max(w_i/T_i^2) / (sum of w_i/T_i)^2`.
+/// Returns the increase per acknowledged packet of RFC 6356 §3: `min(a/w_total, 1/w_r)` with `a = w_total *
+/// max(w_i/T_i^2) / (sum of w_i/T_i)^2`.
 pub(super) fn linked_increase(paths: &[SubflowState], r: usize) -> f64 {
     let max = paths.iter().map(|path| path.w / (path.srtt * path.srtt)).fold(0.0, f64::max);
     let sum: f64 = paths.iter().map(|path| path.w / path.srtt).sum();
-    // a/w_total
+    // This is a/w_total.
     let linked = max / (sum * sum);
     linked.min(1.0 / paths[r].w)
 }

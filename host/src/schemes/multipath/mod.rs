@@ -1,7 +1,7 @@
-//! Schemes that regulate the windows of a message's subflows together, as TCP counts them: in packets.
+//! Schemes that control the windows of a message's subflows together, in packets as TCP does.
 //!
-//! This module has the common parts: slow start, the end of a window of data, the reaction to a loss. A [`ControlLaw`]
-//! determines how a window grows and by how much it is cut.
+//! This module contains the common parts: slow start, the end of a window of data, the reaction to loss. A
+//! [`ControlLaw`] determines how a window grows and by how much it is cut.
 
 mod amp;
 mod dcm;
@@ -25,23 +25,23 @@ use crate::telemetry::TelemetryCounters;
 use std::fmt;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Window after a timeout, and the least that may be in flight at any time, in packets (RFC 5681).
+/// Window after a timeout, which is also the minimum window, in packets (RFC 5681).
 const LOSS_WINDOW: f64 = 1.0;
-/// The least slow start threshold after a loss, in packets (RFC 5681 §3.1).
+/// Minimum of the slow start threshold after a loss, in packets (RFC 5681 §3.1).
 const MIN_SSTHRESH: f64 = 2.0;
-/// A window grows if at least this share of it is in flight (RFC 7661 §4.3).
+/// Share of a window that must be in flight for it to grow (RFC 7661 §4.3).
 const MIN_USED_SHARE: f64 = 0.5;
-/// Share of a new round-trip time in the smoothed one (RFC 6298).
+/// Weight of a new RTT sample in the smoothed RTT (RFC 6298).
 const RTT_GAIN: f64 = 0.125;
 
-/// A number of subflows.
+/// A number of subflows, 1 to 16.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(super) struct Subflows(u8);
 
 impl ParameterValue for Subflows {
     fn parse(text: &str) -> Result<Self, String> {
         let count = text.parse().ok().filter(|count| (1..=MAX_SUBFLOWS).contains(count));
-        count.map(Subflows).ok_or_else(|| format!("\"{text}\" is no number of subflows"))
+        count.map(Subflows).ok_or_else(|| format!("\"{text}\" is not a number from 1 to 16"))
     }
     fn to_text(self) -> String {
         self.0.to_string()
@@ -49,7 +49,7 @@ impl ParameterValue for Subflows {
 }
 
 parameters! {
-    /// Parameters of all of them.
+    /// The parameters that all multipath schemes share.
     #[derive(Copy)]
     pub(super) struct WindowsConfig {
         /// Subflows of a message, each with a UDP port of its own.
@@ -71,7 +71,7 @@ parameters! {
 }
 
 impl WindowsConfig {
-    /// Of a message with one subflow.
+    /// Returns the default parameters with one subflow.
     pub fn single() -> WindowsConfig {
         WindowsConfig { subflows: Subflows(1), ..WindowsConfig::default() }
     }
@@ -95,23 +95,23 @@ impl WindowsConfig {
     }
 }
 
-/// A subflow, as a control law sees it. Windows are in packets, times in seconds.
+/// The state of a subflow, as visible to the control law. Windows are in packets, times in seconds.
 #[derive(Clone, Debug)]
 pub(super) struct SubflowState {
     pub w: f64,
     pub ssthresh: f64,
     pub srtt: f64,
-    /// True if anything was ever acknowledged.
+    /// True once anything was acknowledged.
     pub established: bool,
     pub repair: RecoveryState,
-    /// Next byte to be sent at the last decrease; there is no other until an ACK passes it.
+    /// `snd_nxt` at the last decrease. No further decrease until an ACK passes it.
     pub cut_at: Option<u64>,
-    /// Next byte to be sent when this window of data began.
+    /// `snd_nxt` when the present window of data began.
     round_ends: Option<u64>,
-    /// Bytes of it that were acknowledged, and those of them that were marked.
+    /// Bytes acknowledged in this window of data, and those of them that were marked.
     acked: u64,
     marked: u64,
-    /// The share of marked bytes in the last one.
+    /// Share of marked bytes in the previous window of data.
     pub share: f64,
 }
 
@@ -121,17 +121,19 @@ impl SubflowState {
     }
 }
 
-/// The control law in which the schemes differ.
+/// The control law of a scheme.
 pub(super) trait ControlLaw: fmt::Debug + Send {
     /// Returns the increase per acknowledged packet on subflow `r` after slow start, in packets.
     fn increase(&self, paths: &[SubflowState], r: usize) -> f64;
-    /// The first mark in a window of data: what becomes of `r`'s window and threshold, at least `min` packets.
+    /// Called at the first mark in a window of data: reduces window and threshold of subflow `r`, to at least `min`
+    /// packets.
     fn cut(&mut self, paths: &mut [SubflowState], r: usize, min: f64);
-    /// A window of data on `r` was acknowledged.
+    /// Called when a window of data on `r` was acknowledged.
     fn on_window_acked(&mut self, _paths: &mut [SubflowState], _r: usize, _min: f64) {}
-    /// A loss on `r` has set its window.
+    /// Called after a loss on `r` has set its window.
     fn on_loss(&mut self, _paths: &[SubflowState], _r: usize) {}
-    /// Returns whether windows grow between a cut and the end of its window of data, and by the ACK that cuts.
+    /// Returns whether a window grows between a cut and the end of its window of data, and by the ACK that causes the
+    /// cut.
     fn grows_after_cut(&self) -> bool {
         true
     }
@@ -141,13 +143,13 @@ pub(super) trait ControlLaw: fmt::Debug + Send {
     }
 }
 
-/// Cuts a window to a part of it, and leaves slow start (AMP's code, `SlowDown`).
+/// Multiplies a window by `part`, limited to at least `min` packets, and leaves slow start (AMP's code, `SlowDown`).
 pub(super) fn cut_to(path: &mut SubflowState, part: f64, min: f64) {
     path.w = (path.w * part).max(min);
     path.ssthresh = path.w;
 }
 
-/// The windows of a message's subflows.
+/// The sender half of a message: the windows of its subflows under the control law `L`.
 #[derive(Debug)]
 pub(super) struct WindowController<L> {
     law: L,
@@ -183,15 +185,15 @@ impl<L: ControlLaw> WindowController<L> {
     fn grow(&mut self, r: usize, ack: &AckEvent<'_>) {
         let path = &self.paths[r];
         let outstanding = (ack.snd_nxt.saturating_sub(ack.seq) + ack.acked.get()) as f64;
-        // A window that was not used says nothing of the path: the message, or other subflows, were the limit. Of one
-        // that is used, the NIC may not have sent all yet: ACKs come as fast as it sends, so a window doubles in the
-        // time that it takes to send half of it.
+        // An unused window says nothing about the path: the message or other subflows were the limit. Of a used one,
+        // the NIC may not have sent everything yet: ACKs arrive as fast as it sends, so a window doubles in the time
+        // that half of it takes to send.
         let used = outstanding + self.full > path.w.floor() * self.full * MIN_USED_SHARE;
         let after_cut = path.cut_at.is_some() && !self.law.grows_after_cut();
         if !used || after_cut || path.repair == RecoveryState::FastRecovery {
             return;
         }
-        // An ACK that fills a gap acknowledges what had long left.
+        // An ACK that fills a gap acknowledges bytes that left the network earlier.
         let max = if path.repair == RecoveryState::Open { f64::INFINITY } else { 1.0 };
         let packets = (ack.acked.as_f64() / self.full).min(max);
         let per_packet = if path.in_slow_start() { 1.0 } else { self.law.increase(&self.paths, r) };
@@ -207,7 +209,7 @@ impl<L: ControlLaw> WindowController<L> {
         }
     }
 
-    /// Notes a window of data that ended with this ACK.
+    /// Counts acknowledged and marked bytes. Returns true if a window of data ended with this ACK.
     fn end_of_window(&mut self, r: usize, ack: &AckEvent<'_>) -> bool {
         let path = &mut self.paths[r];
         path.acked += ack.acked.get();
@@ -226,7 +228,7 @@ impl<L: ControlLaw> WindowController<L> {
 }
 
 impl<L: ControlLaw> MultipathSender for WindowController<L> {
-    /// The order is that of AMP's code: what the window of data tells, growth, cut; under XMP the cut comes first.
+    /// The order is that of AMP's code: end of a window of data, growth, cut; with XMP the cut comes first.
     fn on_ack(
         &mut self,
         r: usize,
@@ -258,7 +260,7 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
         self.decision(r)
     }
 
-    /// RFC 5681 §3.1, §3.2, as AMP's code has it (`ReduceCWND`, `Retransmit`).
+    /// RFC 5681 §3.1 and §3.2, as in AMP's code (`ReduceCWND`, `Retransmit`).
     fn on_loss(&mut self, r: usize, loss: &LossEvent) -> Decision {
         let Some(path) = self.paths.get_mut(r) else { return self.decision(0) };
         let flight = (loss.snd_nxt.saturating_sub(loss.seq) as f64 / self.full).min(path.w);
@@ -292,13 +294,13 @@ impl<L: ControlLaw> MultipathSender for WindowController<L> {
         Decision { window: Bytes::new((w * self.full) as u64), rate: self.nic_rate, timer: None }
     }
 
-    /// The others join once the peer has answered on the first (RFC 8684 §3.2), and not in the first burst.
+    /// The other subflows join when the peer has answered on the first (RFC 8684 §3.2), not in the first burst.
     fn is_active(&self, r: usize) -> bool {
         r == 0 || self.paths[0].established && self.law.is_active(r)
     }
 }
 
-/// The window of a message with one subflow, whose loss recovery the control law does not see.
+/// The sender half of a message with one subflow. The control law does not see the state of loss recovery.
 #[derive(Debug)]
 struct SinglePath<L>(WindowController<L>);
 

@@ -1,5 +1,5 @@
-//! MPTCP's linked increase (RFC 6356) with a constant cut on marks, as AMP §4.1 compares it with DCM, or with
-//! losses alone.
+//! MPTCP's linked increase (RFC 6356) with a constant cut on marks, as compared with DCM in AMP §4.1, or with
+//! reaction to losses alone.
 
 use super::amp::BETA;
 use super::dcm::linked_increase;
@@ -8,7 +8,7 @@ use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
-    /// The parameters.
+    /// MPTCP's parameters.
     pub(in crate::schemes) struct Mptcp {
         /// Send packets ECN-capable, and cut windows on marks.
         marks: bool = true => {

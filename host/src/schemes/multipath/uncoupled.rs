@@ -1,11 +1,11 @@
-//! Subflows that know nothing of each other: each is a DCTCP flow (RFC 8257) with a window of its own.
+//! Independent subflows: each is a DCTCP flow (RFC 8257) with its own window.
 
 use super::{ControlLaw, SubflowState, WindowsConfig, cut_to};
 use crate::parameter::ParameterInfo;
 use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
-/// `g`: the weight of the newest window of data in alpha.
+/// Description of `g`, the weight of the newest window of data in alpha.
 pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
     name: "g",
     unit: "-",
@@ -16,7 +16,7 @@ pub(in crate::schemes) const G: ParameterInfo = ParameterInfo {
 };
 
 parameters! {
-    /// The parameters.
+    /// Parameters of uncoupled subflows.
     pub(in crate::schemes) struct Uncoupled {
         g: f64 = 1.0 / 16.0 => { in 0.0..=1.0, info: G };
         windows: WindowsConfig = WindowsConfig::default() => { part };
@@ -25,8 +25,7 @@ parameters! {
 
 impl Scheme for Uncoupled {
     const NAME: &'static str = "uncoupled";
-    const ABOUT: &'static str =
-        "subflows that are DCTCP flows, each for itself: what coupling is measured against";
+    const ABOUT: &'static str = "subflows that are independent DCTCP flows: the baseline for coupled ones";
     fn needs(&self) -> Needs {
         self.windows.needs()
     }
@@ -38,7 +37,7 @@ impl Scheme for Uncoupled {
     }
 }
 
-/// DCTCP's control law: alpha per subflow.
+/// DCTCP's control law, with one alpha per subflow.
 #[derive(Debug)]
 pub(in crate::schemes) struct Dctcp {
     g: f64,
@@ -51,7 +50,7 @@ impl Dctcp {
     }
 }
 
-/// The average share of marked bytes on each subflow; 1 at first (RFC 8257 §3.3).
+/// Average share of marked bytes of each subflow; initially 1 (RFC 8257 §3.3).
 #[derive(Debug, Default)]
 pub(super) struct Alphas(Vec<f64>);
 

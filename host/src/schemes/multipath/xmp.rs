@@ -1,5 +1,5 @@
-//! XMP (Cao et al., CoNEXT 2013), as AMP §2.2 and its code have it: rates per round decide how fast each
-//! subflow grows.
+//! XMP (Cao et al., CoNEXT 2013), as described in AMP §2.2 and implemented in its code: the growth of each subflow
+//! depends on the rates of all subflows in their last rounds.
 
 use super::amp::BETA;
 use super::{ControlLaw, SubflowState, WindowsConfig};
@@ -7,7 +7,7 @@ use crate::parameters;
 use crate::scheme::{FlowParams, MultipathSender, Needs, Scheme, Sender};
 
 parameters! {
-    /// The parameters.
+    /// XMP's parameters.
     pub(in crate::schemes) struct Xmp {
         beta: f64 = 4.0 => { in 2.0..=1000.0, info: BETA };
         /// Increase of all subflows together per round trip.
@@ -41,14 +41,14 @@ struct XmpLaw {
     subflows: Vec<Subflow>,
 }
 
-/// The state of a subflow after a round.
+/// The state of a subflow at the end of a round.
 #[derive(Clone, Copy, Debug, Default)]
 struct Subflow {
-    /// `x_r`, packets per second; none before its first round.
+    /// `x_r` in packets per second; `None` before the first round has ended.
     rate: Option<f64>,
-    /// The window before the cut, while that round lasts.
+    /// The window before the cut, used as the window of the round with the cut.
     before_cut: f64,
-    /// The part of a packet that growth has come to.
+    /// Growth that has not yet reached a whole packet.
     grown: f64,
 }
 
@@ -71,7 +71,7 @@ impl XmpLaw {
 }
 
 impl ControlLaw for XmpLaw {
-    /// Windows grow once per round.
+    /// Always 0: windows grow in `on_window_acked`, once per round.
     fn increase(&self, _paths: &[SubflowState], _r: usize) -> f64 {
         0.0
     }

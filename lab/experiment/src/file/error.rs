@@ -1,51 +1,35 @@
-//! Errors in an experiment, each with its key.
+//! Errors of experiment files, with file, line, column and key path.
 
 use crate::yaml::{KeyError, KeySegment, Position, Positions, path_prefix};
 use weir_units::Bandwidth;
 
-/// A problem of an experiment: file, place in it, problem and remedy.
+/// An error in an experiment file or in the options that change it.
 #[derive(Debug, thiserror::Error, PartialEq, Eq)]
 pub enum ExperimentError {
-    /// {file}: cannot be read: {why}
     #[error("{file}: cannot be read: {reason}")]
-    Unreadable {
-        /// The file.
-        file: String,
-        /// The system's words.
-        reason: String,
-    },
-    /// A `--set` cannot be applied.
+    Unreadable { file: String, reason: String },
+    /// A `--set` cannot be applied; `reason` begins with the path of the key.
     #[error("--set {reason}")]
-    Override {
-        /// Place and problem.
-        reason: String,
-    },
-    /// A `--schemes` names none of the experiment's.
+    Override { reason: String },
+    /// `--schemes` has a label that the experiment does not have.
     #[error("--schemes: {reason}")]
-    Schemes {
-        /// The problem and the labels that there are.
-        reason: String,
-    },
-    /// A rate that the experiment cannot be run at.
+    Schemes { reason: String },
+    /// The experiment cannot be scaled to this rate.
     #[error("--rate {rate}: {reason}")]
-    Rate {
-        /// As given.
-        rate: Bandwidth,
-        /// Problem and remedy.
-        reason: String,
-    },
-    /// The file is not YAML, or a key in it has a value that makes no sense.
+    Rate { rate: Bandwidth, reason: String },
+    /// The flows of the experiment cannot be listed before the run.
+    #[error("closed-loop workload: its flows start when others end and are not known before the run")]
+    ClosedLoop,
+    /// The file is not YAML, or a key is unknown or has an invalid value.
     #[error("{file}{}: {}{reason}", position.map_or_else(String::new, |at| format!(":{at}")), path_prefix(place))]
     Key {
-        /// The file.
         file: String,
-        /// Line and column, unless the value is of the command line.
+        /// `None` if the value is from the command line, or the position is not yet determined.
         position: Option<Position>,
-        /// Path of the key; empty for the whole file.
+        /// Key path; empty for the whole file.
         place: String,
-        /// Problem and remedy.
         reason: String,
-        /// The part of the key whose position is meant.
+        /// Whether `position` is that of the key or of its value.
         part: KeySegment,
     },
 }
@@ -56,13 +40,13 @@ impl ExperimentError {
         ExperimentError::Key { file: file.to_owned(), position, place, reason, part: KeySegment::Value }
     }
 
-    /// Returns an error about the value at `place`, whose line and column are still to be [found](Self::located).
+    /// Returns an error about the value at `place`. [`located`](Self::located) adds line and column.
     pub(super) fn at_key(file: &str, place: &str, reason: String) -> ExperimentError {
         let (file, place) = (file.to_owned(), place.to_owned());
         ExperimentError::Key { file, position: None, place, reason, part: KeySegment::Value }
     }
 
-    /// The same error about the key itself: there is none of that name.
+    /// Returns the same error at the position of the key instead of its value, for unknown keys.
     pub(super) fn about_key(mut self) -> ExperimentError {
         if let ExperimentError::Key { part, .. } = &mut self {
             *part = KeySegment::Key;
@@ -70,7 +54,7 @@ impl ExperimentError {
         self
     }
 
-    /// Leaves out line and column, for a text that its author never saw.
+    /// Removes line and column, for generated texts that the user does not see.
     #[must_use]
     pub fn without_position(mut self) -> ExperimentError {
         if let ExperimentError::Key { position, .. } = &mut self {
@@ -79,7 +63,7 @@ impl ExperimentError {
         self
     }
 
-    /// Adds line and column, if the text has the key.
+    /// Adds line and column, if the text contains the key.
     pub(super) fn located(mut self, positions: &Positions) -> ExperimentError {
         if let ExperimentError::Key { position: position @ None, place, part, .. } = &mut self {
             *position = positions.part(place, *part);

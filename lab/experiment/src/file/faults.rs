@@ -1,4 +1,4 @@
-//! `faults:`: what goes wrong when. Everything that is random in it has its own stream of the seed.
+//! The key `faults`: faults to inject, and their conversion to changes at points in time.
 
 use super::{ExperimentError, ExperimentSpec, Scheme};
 use schemars::JsonSchema;
@@ -8,43 +8,43 @@ use weir_controller::topology::{AsText, HostIx, SwitchIx, Topology};
 use weir_host::schemes::Registry;
 use weir_units::{Ratio, Time};
 
-/// A fault.
+/// A fault to inject.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case", tag = "kind")]
 pub enum FaultSpec {
-    /// Frames on links are lost, each with the same probability, in both directions.
+    /// Frames on links are lost independently with the same probability, in both directions.
     Loss {
-        /// The probability.
+        /// Probability that a frame is lost.
         #[serde_as(as = "AsText")]
         rate: Ratio,
-        /// `<node>-<node>`, or a node for all its links; absent: all links.
+        /// Links: `<node>-<node>`, or a node for all of its links; absent: all links.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
-        /// From when on.
+        /// Start of the fault.
         #[serde_as(as = "AsText")]
         #[serde(default)]
         from: Time,
-        /// Until when; absent: until the end.
+        /// End of the fault; absent: the end of the run.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// Frames on links are lost, late, overtaken, doubled or damaged, in both directions: the properties of an emulated link.
+    /// Frames on links are lost, delayed, reordered, duplicated or corrupted, in both directions.
     Impair {
         /// Probability that a frame is lost.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         loss: Option<Ratio>,
-        /// Additional delay, uniform between 0 and this; frames stay in order.
+        /// Maximum additional delay, uniformly distributed from 0; frames are not reordered.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         jitter: Option<Time>,
-        /// Probability that a frame is `reorder_by` later than it would be, so that others overtake it.
+        /// Probability that a frame is delayed by `reorder_by`, so that later frames overtake it.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reorder: Option<Ratio>,
-        /// Additional delay of a frame that others overtake.
+        /// Additional delay of a reordered frame.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         reorder_by: Option<Time>,
@@ -56,64 +56,64 @@ pub enum FaultSpec {
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         corrupt: Option<Ratio>,
-        /// `<node>-<node>`, or a node for all its links; absent: all links.
+        /// Links: `<node>-<node>`, or a node for all of its links; absent: all links.
         #[serde(default, skip_serializing_if = "Vec::is_empty")]
         links: Vec<String>,
-        /// From when on.
+        /// Start of the fault.
         #[serde_as(as = "AsText")]
         #[serde(default)]
         from: Time,
-        /// Until when; absent: until the end.
+        /// End of the fault; absent: the end of the run.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// Links are down: frames in flight and frames sent on them are lost. Several make a partition.
+    /// Links are down: frames in flight and frames sent on them are lost. Several links can partition the fabric.
     Down {
-        /// As above.
+        /// Links: `<node>-<node>`, or a node for all of its links.
         links: Vec<String>,
-        /// From when on.
+        /// Start of the fault.
         #[serde_as(as = "AsText")]
         from: Time,
-        /// Until when; absent: until the end.
+        /// End of the fault; absent: the end of the run.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// Hosts are not there: late, if from the beginning, or gone for a while. Their links are down.
+    /// The links of hosts are down from `from` to `to`. With `from: 0` the hosts join late.
     Away {
-        /// The hosts that are absent.
+        /// Names of the hosts.
         hosts: Vec<String>,
-        /// From when on.
+        /// Start of the fault.
         #[serde_as(as = "AsText")]
         #[serde(default)]
         from: Time,
-        /// Until when; absent: until the end.
+        /// End of the fault; absent: the end of the run.
         #[serde_as(as = "Option<AsText>")]
         #[serde(default, skip_serializing_if = "Option::is_none")]
         to: Option<Time>,
     },
-    /// A switch restarts: the packets that it holds are lost, its tables are empty, and the controller fills them again.
+    /// A switch restarts: its queued packets are lost and its tables are empty until the controller restores them.
     Restart {
         /// The switch that restarts.
         switch: String,
         /// Time of the restart.
         #[serde_as(as = "AsText")]
         at: Time,
-        /// Time until the controller has refilled its tables.
+        /// Time from the restart until the controller has restored the tables.
         #[serde_as(as = "AsText")]
         refill_after: Time,
     },
-    /// Somebody at a host, without the key, sends POLICY packets.
+    /// A host that does not know the policy key sends POLICY packets.
     Attack {
-        /// The host that attacks.
+        /// The attacking host.
         host: String,
-        /// The kind of packets.
+        /// Kind of packets: `forged`, `replayed`, `malformed` or `unicast`.
         with: Attack,
-        /// Time at which the first.
+        /// Time of the first packet.
         #[serde_as(as = "AsText")]
         at: Time,
-        /// Time between two.
+        /// Interval between packets.
         #[serde_as(as = "AsText")]
         every: Time,
         /// Number of packets.
@@ -121,37 +121,35 @@ pub enum FaultSpec {
     },
 }
 
-/// The packets that an attacker sends.
+/// The kind of packets that an attacker sends.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum Attack {
-    /// A policy of a high version, signed with another key.
+    /// A policy with a high version, authenticated with a different key.
     Forged,
-    /// Packets that the host has received before, the oldest first.
+    /// POLICY packets that the host received before, the oldest first.
     Replayed,
-    /// The same, truncated.
+    /// Replayed packets, truncated.
     Malformed,
-    /// The same, to one host alone.
+    /// Replayed packets, sent to a single host.
     Unicast,
 }
 
-/// A fault or a policy, at its time.
+/// A change of the fabric or of a policy at a point in time.
 #[derive(Clone, Debug, PartialEq)]
 pub struct ScheduledChange {
-    /// Time of the event.
     pub at: Time,
-    /// The event.
     pub change: Change,
 }
 
-/// A change to what frames on a link meet; `None` leaves a property as it is.
+/// A change of the impairments of a link; `None` leaves a property unchanged.
 #[derive(Clone, Copy, Debug, Default, PartialEq)]
 pub struct Impairment {
     /// Probability that a frame is lost.
     pub loss: Option<Ratio>,
-    /// The most additional delay of a frame that stays in order.
+    /// Maximum additional delay, without reordering.
     pub jitter: Option<Time>,
-    /// Probability that a frame is overtaken, and its additional delay.
+    /// Probability that a frame is reordered, and its additional delay.
     pub reorder: Option<(Ratio, Time)>,
     /// Probability that a frame arrives twice.
     pub duplicate: Option<Ratio>,
@@ -160,7 +158,7 @@ pub struct Impairment {
 }
 
 impl Impairment {
-    /// Returns the change that ends what this one began.
+    /// Returns the change that resets the properties that `self` sets.
     fn ended(&self) -> Impairment {
         let none = |ratio: Option<Ratio>| ratio.map(|_| Ratio::default());
         Impairment {
@@ -180,27 +178,27 @@ impl Impairment {
     }
 }
 
-/// An event of a fault.
+/// One step of a fault, or the setting of a policy. Links are indices into [`Topology::links`].
 #[derive(Clone, Debug, PartialEq)]
 pub enum Change {
-    /// Frames on these links meet this from now on.
+    /// These links get new impairments.
     Impair(Vec<usize>, Impairment),
     /// These links go down.
     Down(Vec<usize>),
-    /// These links come up, as far as nothing else keeps them down.
+    /// These links come up, unless another fault still keeps them down.
     Up(Vec<usize>),
-    /// A switch loses what it holds.
+    /// A switch loses its queued packets and its table entries.
     Restart(SwitchIx),
-    /// Its tables are filled again.
+    /// The controller has restored the tables of a switch.
     Refill(SwitchIx),
-    /// A policy is set: its place in the experiment's list.
+    /// The policy with this index in `policy.set` is set.
     SetPolicy(usize),
-    /// A packet of an attacker.
+    /// A host sends one packet of an attack.
     Attack(HostIx, Attack),
 }
 
 impl FaultSpec {
-    /// Returns whether only links have it, which are emulated in Mininet too.
+    /// Returns whether the fault affects only links. Mininet supports these faults too.
     pub fn is_link_fault(&self) -> bool {
         match self {
             FaultSpec::Loss { .. }
@@ -211,7 +209,7 @@ impl FaultSpec {
         }
     }
 
-    /// Returns its times, for a scale model.
+    /// Returns all times of the fault; a scale model multiplies them.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         match self {
             FaultSpec::Impair { from, to, jitter, reorder_by, .. } => {
@@ -226,7 +224,8 @@ impl FaultSpec {
     }
 }
 
-/// The most packets of an attack. Ours: each is an event of the whole fabric, at which all threads wait.
+/// Maximum number of packets of an attack. A limit of Weir: each packet is an event of the whole fabric, at which all threads
+/// synchronise.
 const MAX_ATTACK: u64 = 100_000;
 
 /// Returns the host of this name.
@@ -240,7 +239,7 @@ pub(super) fn host(
     found.ok_or_else(|| wrong(place, format!("host \"{name}\" is not declared")))
 }
 
-/// Returns the links that a name means.
+/// Returns the indices of the links that `names` select, in ascending order without duplicates.
 fn links(
     topology: &Topology,
     names: &[String],
@@ -252,7 +251,7 @@ fn links(
         let before = all.len();
         for (i, link) in topology.links.iter().enumerate() {
             let ends = [link.a, link.b].map(|end| topology.node_name(end.node));
-            // A name may have a dash in it.
+            // Names of nodes may contain dashes, so the name cannot be split at the first one.
             let between =
                 |a: &str, b: &str| name.strip_prefix(a).and_then(|rest| rest.strip_prefix('-')) == Some(b);
             if ends.contains(&name.as_str()) || between(ends[0], ends[1]) || between(ends[1], ends[0]) {
@@ -262,7 +261,7 @@ fn links(
         if all.len() == before {
             return Err(wrong(
                 place,
-                format!("\"{name}\" is neither a node nor a link, write a link like s1-s2"),
+                format!("\"{name}\" is neither a node nor a link; a link is written as s1-s2"),
             ));
         }
     }
@@ -271,7 +270,7 @@ fn links(
     Ok(all)
 }
 
-/// Returns all that happens, by time; what happens at once in the order of the file, policies last.
+/// Returns all changes, sorted by time. Changes at the same time are in the order of the file, policies last.
 pub(super) fn resolve(
     spec: &ExperimentSpec,
     registry: &Registry,
@@ -295,7 +294,7 @@ pub(super) fn resolve(
             FaultSpec::Loss { rate, links: names, from, to } => {
                 in_order(*from, *to)?;
                 if *rate > Ratio::ONE {
-                    return Err(wrong(&place("rate"), format!("{rate} is more than all")));
+                    return Err(wrong(&place("rate"), format!("must be at most 100 %, found {rate}")));
                 }
                 let links = links_or_all(names, &place("links"))?;
                 let impairment = Impairment { loss: Some(*rate), ..Impairment::default() };
@@ -316,12 +315,11 @@ pub(super) fn resolve(
                 in_order(*from, *to)?;
                 let by = match (reorder, reorder_by) {
                     (Some(_), None | Some(Time::ZERO)) => {
-                        let what =
-                            "how much later does a frame arrive that others overtake? add reorder_by: 5us";
+                        let what = "`reorder` requires `reorder_by`, for example reorder_by: 5us";
                         return Err(wrong(&place("reorder"), what.to_owned()));
                     }
                     (None, Some(_)) => {
-                        let what = "which frames do others overtake? add reorder: 1%";
+                        let what = "`reorder_by` requires `reorder`, for example reorder: 1%";
                         return Err(wrong(&place("reorder_by"), what.to_owned()));
                     }
                     (_, by) => by.unwrap_or_default(),
@@ -334,11 +332,11 @@ pub(super) fn resolve(
                     corrupt: *corrupt,
                 };
                 if impairment == Impairment::default() {
-                    let what = "nothing happens; name loss, jitter, reorder, duplicate or corrupt";
+                    let what = "no effect; set at least one of loss, jitter, reorder, duplicate, corrupt";
                     return Err(wrong(&place("kind"), what.to_owned()));
                 }
                 if let Some((key, ratio)) = impairment.ratios().find(|(_, ratio)| *ratio > Ratio::ONE) {
-                    return Err(wrong(&place(key), format!("{ratio} is more than all")));
+                    return Err(wrong(&place(key), format!("must be at most 100 %, found {ratio}")));
                 }
                 let links = links_or_all(names, &place("links"))?;
                 add(*from, Change::Impair(links.clone(), impairment));
@@ -370,7 +368,7 @@ pub(super) fn resolve(
                 if spec.policy.is_none() {
                     return Err(wrong(
                         &place("kind"),
-                        "there are no policies to attack, add policy: {}".to_owned(),
+                        "`attack` requires `policy`; add policy: {}".to_owned(),
                     ));
                 }
                 let ix = host(topology, name, &place("host"), wrong)?;
@@ -380,7 +378,7 @@ pub(super) fn resolve(
                 let packets = u64::from(*times).min(in_run);
                 if packets > MAX_ATTACK {
                     let why = format!(
-                        "{packets} packets until the end are more than {MAX_ATTACK}; give fewer `times` or a longer `every`"
+                        "{packets} packets before the end of the run exceed {MAX_ATTACK}; reduce `times` or increase `every`"
                     );
                     return Err(wrong(&place("times"), why));
                 }
@@ -396,7 +394,7 @@ pub(super) fn resolve(
     Ok(all)
 }
 
-/// Returns the time at which a host that is not there from the beginning comes.
+/// Returns the time at which a host joins: the end of its last `away` from time 0, or 0.
 pub(super) fn join_time(spec: &ExperimentSpec, name: &str) -> Time {
     let away = spec.faults.iter().filter_map(|fault| match fault {
         FaultSpec::Away { hosts, from: Time::ZERO, to: Some(to) }

@@ -6,40 +6,37 @@ use std::collections::HashMap;
 use weir_controller::topology::{HostIx, Topology};
 use weir_units::{Bytes, Time};
 
-/// A flow of an experiment, its names resolved.
+/// A flow of an experiment, with hosts resolved to indices.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Flow {
-    /// `<from>-><to>`, with `#n` behind it if there are several.
+    /// `<from>-><to>`, followed by `#n` from the second flow between these hosts on.
     pub name: String,
-    /// That `n`.
+    /// The n of the name: position among the flows between these two hosts, from 1.
     pub ordinal: u32,
-    /// Sender.
     pub from: HostIx,
-    /// Receiver.
     pub to: HostIx,
-    /// Time at which it opens.
     pub start: Time,
-    /// Time at which it stops sending new data, if before its end.
+    /// Time at which the flow stops sending new data; `None`: it sends all of `size`, or until the end of the run.
     pub stop: Option<Time>,
-    /// Payload; `None` sends until it is stopped.
+    /// Payload; `None`: the flow sends until `stop` or the end of the run.
     pub size: Option<Bytes>,
-    /// The UDP port that is the flow's entropy.
+    /// UDP source port; selects the path among those of equal cost.
     pub entropy_port: u16,
-    /// Senders that its first packets announce.
+    /// Senders that the first packets of the flow announce (Dart).
     pub announces: Option<SenderAnnouncement>,
-    /// One of an incast.
+    /// True if the flow is part of an incast.
     pub incast: bool,
 }
 
-/// Gives names and ports to flows in the order in which they are made.
+/// Assigns names and entropy ports to flows, in the order of their creation.
 pub struct FlowNamer<'t> {
     topology: &'t Topology,
-    /// Flows so far, by pair.
+    /// Number of flows so far, by sender and receiver.
     seen: HashMap<(HostIx, HostIx), u32>,
 }
 
 impl<'t> FlowNamer<'t> {
-    /// Continues behind the flows that the experiment lists.
+    /// Returns a namer that continues the numbering of `flows`.
     pub fn new(topology: &'t Topology, flows: &[Flow]) -> FlowNamer<'t> {
         let mut seen: HashMap<(HostIx, HostIx), u32> = HashMap::new();
         for flow in flows {
@@ -49,7 +46,7 @@ impl<'t> FlowNamer<'t> {
         FlowNamer { topology, seen }
     }
 
-    /// Returns the flow that an arrival is.
+    /// Converts an arrival to a flow. `random` determines the entropy port.
     pub fn flow(&mut self, arrival: Arrival, random: u64) -> Flow {
         let Arrival { from, to, start, size, announces, incast, .. } = arrival;
         let nth = self.seen.entry((from, to)).or_default();
@@ -60,7 +57,7 @@ impl<'t> FlowNamer<'t> {
     }
 }
 
-/// Returns the name of a flow: `h1->h2`, of the next between the same hosts `h1->h2#2`.
+/// Returns the name of the `nth` flow between two hosts: `h1->h2`, `h1->h2#2`.
 pub fn flow_name(from: &str, to: &str, nth: u32) -> String {
     if nth <= 1 { format!("{from}->{to}") } else { format!("{from}->{to}#{nth}") }
 }

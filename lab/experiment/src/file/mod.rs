@@ -1,8 +1,7 @@
-//! Experiment files: one YAML says everything that a run needs, so that others get the same bytes
-//! from the same file.
+//! Experiment files: one YAML file holds all inputs of a run, so that the run can be reproduced from it bit for bit.
 //!
-//! [`Experiment::load`] reads, checks and resolves a file; whatever is wrong with it is found here,
-//! before anything runs or is written, and named with its place.
+//! [`Experiment::load`] reads, checks and resolves a file. All errors are found before anything runs or is written, and
+//! are reported with file, line, column and key path.
 
 mod error;
 mod faults;
@@ -52,75 +51,73 @@ use weir_host::suggest::did_you_mean;
 use weir_host::switch_profile::SwitchProfile;
 use weir_units::{Bandwidth, Time};
 
-/// The default fairness window: this many tenths of the run, at its end.
+/// Default length of the fairness window, in tenths of the run.
 const FAIRNESS_TENTHS: u64 = 3;
 
-/// A scheme of an experiment, its parameters set.
+/// A scheme of an experiment with its parameters.
 #[derive(Clone)]
 pub struct Scheme {
-    /// Its name in the results.
+    /// Name in the results; unique within the experiment.
     pub label: String,
-    /// The factory of its senders and receivers.
+    /// Factory of the scheme's senders and receivers.
     pub config: Arc<dyn SchemeConfig>,
 }
 
-/// The program that a file names.
+/// The program of an experiment with the key `program`.
 #[derive(Clone)]
 struct Program {
     artifact: Artifact,
     offer: SwitchProfile,
 }
 
-/// A checked experiment.
+/// An experiment after all checks: names are resolved to indices, and defaults and overrides are applied.
 pub struct Experiment {
-    /// The keys, defaults filled in and overrides applied.
+    /// The keys, with defaults and overrides applied, scaled if this is a scale model.
     pub spec: ExperimentSpec,
-    /// The fabric.
     pub topology: Topology,
-    /// The schemes to compare, in the file's order.
+    /// The schemes to compare, in the order of the file.
     pub schemes: Vec<Scheme>,
-    /// Hosts whose flows have a scheme of their own.
+    /// Schemes of hosts whose flows or workload have a `scheme` of their own.
     scheme_overrides: BTreeMap<HostIx, Arc<dyn SchemeConfig>>,
-    /// Flows that are known beforehand, by start time, ties in the file's order.
+    /// Flows that are known before the run, sorted by start; ties in the order of the file.
     pub flows: Vec<Flow>,
-    /// Faults and policies, by time.
+    /// Faults and policies, sorted by time.
     pub changes: Vec<ScheduledChange>,
-    /// Workloads that create flows during the run, each with a few words about it.
+    /// Title and factory of each workload that creates flows during the run.
     workloads: Vec<(String, SourceFactory)>,
-    /// The program of all switches, if the file names one.
+    /// `None`: each scheme's own program.
     program: Option<Program>,
-    /// Entries besides the plan's.
+    /// Table entries in addition to the controller's plan.
     entries: Vec<Entries>,
-    /// Hosts whose DATA has a queue of its own, and its class.
+    /// Priority class of DATA, for the hosts that `queues` lists.
     classes: BTreeMap<HostIx, u8>,
-    /// The switch ports that `observe.ports` names.
+    /// The switch ports selected by `observe.ports`.
     pub observed_ports: Vec<(SwitchIx, u16)>,
-    /// Factor by which the run is slower than the file.
+    /// Ratio between the file's rates and those of the run.
     pub scale: Scale,
-    /// The schemes, workloads and topologies that it can name.
     pub catalogue: Catalogue,
-    /// The keys as they are written: those of the original, if this is a model of it.
+    /// The keys before scaling, for `run.yaml`.
     original_spec: ExperimentSpec,
-    /// The routes while all links are up, once somebody has asked for them.
+    /// The routes while all links are up, computed on first use.
     routes: OnceLock<Routes>,
 }
 
 impl Experiment {
-    /// As [`load_with`](Self::load_with), with what comes with Weir.
+    /// Calls [`load_with`](Self::load_with) with the built-in schemes, workloads and topologies.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or anything in it is wrong.
+    /// If the file cannot be read or is invalid.
     pub fn load(path: &Path, overrides: &[String], seed: Option<u64>) -> Result<Experiment, ExperimentError> {
         Experiment::load_with(&Catalogue::builtin(), path, overrides, seed)
     }
 
-    /// Reads `path`, applies `overrides` (`a.b=c`) and the seed of the command line. Names of schemes and kinds
-    /// are looked up in `catalogue`.
+    /// Reads `path` and applies `overrides` (`a.b=c`) and `seed`. Names of schemes, workloads and topologies are looked up
+    /// in `catalogue`.
     ///
     /// # Errors
     ///
-    /// If the file cannot be read, or anything in it is wrong.
+    /// If the file cannot be read or is invalid.
     pub fn load_with(
         catalogue: &Catalogue,
         path: &Path,
@@ -135,11 +132,11 @@ impl Experiment {
         Experiment::parse_with(catalogue, &text, &file, &stem, overrides, seed)
     }
 
-    /// As [`parse_with`](Self::parse_with), with what comes with Weir.
+    /// Calls [`parse_with`](Self::parse_with) with the built-in schemes, workloads and topologies.
     ///
     /// # Errors
     ///
-    /// If anything in the text is wrong.
+    /// If the text is not a valid experiment.
     pub fn parse(
         text: &str,
         file: &str,
@@ -150,12 +147,12 @@ impl Experiment {
         Experiment::parse_with(&Catalogue::builtin(), text, file, default_name, overrides, seed)
     }
 
-    /// As [`load_with`](Self::load_with), from text. `file` stands in messages and is what paths in the text are
-    /// relative to; `default_name` names an experiment that has no `name`.
+    /// Like [`load_with`](Self::load_with), for a text. `file` appears in messages, and paths in the text are relative to
+    /// its directory. `default_name` is used if the text has no `name`.
     ///
     /// # Errors
     ///
-    /// If anything in the text is wrong.
+    /// If the text is not a valid experiment.
     pub fn parse_with(
         catalogue: &Catalogue,
         text: &str,
@@ -183,17 +180,17 @@ impl Experiment {
         }
     }
 
-    /// Returns the experiment as a scale model: its slowest hosts have `rate`, and all other rates, sizes and times
-    /// are in proportion.
+    /// Returns a scale model of the experiment: its slowest hosts have `rate`, all other rates are divided by the same
+    /// factor, and times are multiplied by it. Sizes in bytes are unchanged.
     ///
     /// # Errors
     ///
-    /// `rate` is 0 or above the file's, or a scaled value is outside its range.
+    /// If `rate` is 0 or above the rate of the slowest hosts in the file, or a scaled value is out of its range.
     pub fn at_rate(&self, rate: Bandwidth) -> Result<Experiment, ExperimentError> {
         let scale = Scale { from: self.scale.from, to: rate };
         let refuse = |reason: String| ExperimentError::Rate { rate, reason };
         if rate == Bandwidth::ZERO || rate > scale.from {
-            return Err(refuse(format!("a model is slower than the file's {}, not stopped", scale.from)));
+            return Err(refuse(format!("must be above 0 and at most the file's {}", scale.from)));
         }
         let mut written = self.original_spec.clone();
         let mut spec = ExperimentSpec { model_rate: None, ..written.clone() };
@@ -215,8 +212,8 @@ impl Experiment {
         })
     }
 
-    /// Returns the number of spanning trees by which packets go because ECMP would not be symmetric; `None` if they go by
-    /// ECMP, or the file chooses the routes.
+    /// Returns the number of spanning trees, if routes follow trees because ECMP would not be symmetric; `None` if routes use ECMP,
+    /// or the file specifies the routing method.
     pub fn trees_instead_of_ecmp(&self) -> Option<usize> {
         let of_file = self.program.as_ref().is_some_and(|program| {
             program.artifact.index().is_ok_and(|p4info| self.provides_routes(&p4info))
@@ -225,7 +222,7 @@ impl Experiment {
         (self.spec.routing == RoutingMethod::Auto && !of_file && is_fallback()).then(|| self.routes().trees())
     }
 
-    /// Returns the scheme that `host` uses while `scheme` runs: its own, if it has one.
+    /// Returns the scheme that `host` uses in the run of `scheme`: the host's own, if it has one.
     pub fn scheme_of(&self, host: HostIx, scheme: &Scheme) -> Arc<dyn SchemeConfig> {
         Arc::clone(self.scheme_overrides.get(&host).unwrap_or(&scheme.config))
     }
@@ -237,46 +234,46 @@ impl Experiment {
         Some(policy.config(&self.topology, host, base_rtt, self.spec.seed, start))
     }
 
-    /// Returns the kind of loss recovery while `scheme` runs.
+    /// Returns the loss recovery in the run of `scheme`.
     pub fn recovery(&self, scheme: &Scheme) -> LossRecovery {
         self.spec.transport.recovery.map_or(scheme.config.needs().transport.recovery, LossRecovery::from)
     }
 
     /// Returns the number of flows whose rates are recorded: the first ones, in order of their start.
     pub fn recorded_flow_count(&self) -> usize {
-        /// More cannot be told apart in a plot.
+        /// A plot with more lines is unreadable.
         const MAX_RECORDED_FLOWS: usize = 16;
         if self.spec.observe.rates { self.flows.len().min(MAX_RECORDED_FLOWS) } else { 0 }
     }
 
-    /// Returns the time at which the window begins over which Jain's index is taken.
+    /// Returns the start of the window over which Jain's index is computed. The window ends with the run.
     pub fn fairness_window_start(&self) -> Time {
         let share = Time::from_ps(self.spec.duration.as_ps() / 10) * FAIRNESS_TENTHS;
         self.spec.duration.saturating_sub(self.spec.observe.fairness_window.unwrap_or(share))
     }
 
-    /// Returns the time at which the first flow starts that is not among the earliest.
+    /// Returns the start of the first flow that starts later than the earliest flow, or `None` if all start together.
     pub fn first_join(&self) -> Option<Time> {
         let first = self.flows.first().map(|flow| flow.start);
         self.flows.iter().map(|flow| flow.start).find(|&start| Some(start) > first)
     }
 
-    /// Returns the program that switches run while `scheme` does.
+    /// Returns the P4 program of the switches in the run of `scheme`.
     pub fn artifact_of(&self, scheme: &Scheme) -> Artifact {
         let own = || Artifact::of(scheme.config.needs().program);
         self.program.as_ref().map_or_else(own, |program| program.artifact.clone())
     }
 
-    /// Returns what the switches' program offers, if the file names one.
+    /// Returns the capabilities of the file's `program`; `None` if the file has no such key.
     pub fn offer(&self) -> Option<SwitchProfile> {
         self.program.as_ref().map(|program| program.offer.clone())
     }
 
-    /// Returns the updates that write the file's `entries` to a switch, in addition to the controller's plan.
+    /// Returns the P4Runtime updates for the file's `entries` on a switch, in addition to the controller's plan.
     ///
     /// # Errors
     ///
-    /// If the program lacks what they name. The text names file and place.
+    /// If the program lacks an object that the entries refer to. The text has file, line and column.
     pub fn further_updates(&self, switch: SwitchIx, p4info: &Index) -> Result<Vec<Update>, String> {
         let mut goal = DesiredState::default();
         for entries in &self.entries {
@@ -285,48 +282,48 @@ impl Experiment {
         Ok(updates(&goal))
     }
 
-    /// Returns whether the file brings the routes: its program has other tables than the controller's for them.
+    /// Returns whether `entries` provide the routes, because the program lacks the controller's routing table.
     pub fn provides_routes(&self, p4info: &Index) -> bool {
         !self.entries.is_empty() && p4info.tables.named(FORWARD).is_err()
     }
 
-    /// Returns the ECN thresholds that ports have while `scheme` runs.
+    /// Returns the ECN thresholds of ports in the run of `scheme`; `None`: no marking.
     pub fn ecn_for(&self, scheme: &Scheme) -> Option<EcnConfig> {
         let ecn = self.spec.ecn_for(&*scheme.config)?;
-        // Those of the file were scaled with it; a scheme knows nothing of models.
+        // The file's thresholds were scaled with the file; a scheme states its thresholds for the full rate.
         Some(if self.spec.ecn.is_some() { ecn } else { self.scale.ecn(ecn) })
     }
 
-    /// Returns the deflection of switches while `scheme` runs, if any; `tick` is that of their clock.
+    /// Returns the deflection of switches in the run of `scheme`, if it deflects. `tick` is the period of their clock.
     pub fn deflection_for(&self, scheme: &Scheme, tick: Time) -> Option<DeflectionConfig> {
         let deflection = scheme.config.needs().deflection?;
-        // A lifetime is a parameter, and was scaled as one.
+        // The lifetime is a parameter of the scheme, so it is already scaled.
         let lifetime = deflection.lifetime.map_or(0, |time| (time / tick).max(1));
         let Deflection { threshold: QueueThreshold { queue, per }, at_hosts, tokens, .. } = deflection;
         let per = Some(self.scale.rate(per));
         Some(DeflectionConfig { threshold: queue, per, at_hosts, lifetime, tokens })
     }
 
-    /// Returns what ports serve before the rest while `scheme` runs.
+    /// Returns the traffic that ports serve with priority in the run of `scheme`.
     pub fn first(&self, scheme: &Scheme) -> PriorityTraffic {
         PriorityTraffic {
             short_messages: scheme.config.needs().express_max_size.is_some(),
             feedback: self.spec.ack_priority,
-            weighted: self.spec.queues.len() as u8, // at most MOST_WEIGHTED
+            weighted: self.spec.queues.len() as u8, // at most MAX_WEIGHTED_QUEUES
         }
     }
 
-    /// Returns the class of feedback while `scheme` runs.
+    /// Returns the priority class of feedback in the run of `scheme`.
     pub fn feedback_class(&self, scheme: &Scheme) -> u8 {
         self.first(scheme).feedback_queue()
     }
 
-    /// Returns the class of a host's DATA.
+    /// Returns the priority class of a host's DATA packets.
     pub fn data_class(&self, host: HostIx) -> u8 {
         self.classes.get(&host).copied().unwrap_or(DATA_PRIORITY)
     }
 
-    /// Priority queues of a port while `scheme` runs.
+    /// Returns the number of priority queues of a port in the run of `scheme`.
     pub fn priorities(&self, scheme: &Scheme) -> u8 {
         let own = [
             scheme.config.needs().deflection.map(|it| last_escape_priority(it.tokens)),
@@ -335,44 +332,43 @@ impl Experiment {
         own.into_iter().flatten().fold(self.feedback_class(scheme), u8::max) + 1
     }
 
-    /// Rate of the slowest host.
+    /// Returns the link rate of the slowest host.
     pub fn host_rate(&self) -> Bandwidth {
         host_rate(&self.topology)
     }
 
-    /// Returns the keys with every default written out, as `run.yaml` holds them.
+    /// Returns the content of `run.yaml`: all keys, with every default written out.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn resolved_yaml(&self) -> String {
         serde_yaml::to_string(&self.original_spec).expect("plain data serialises")
     }
 
-    /// Returns whether flows start that are not among [`flows`](Self::flows).
+    /// Returns whether workloads create flows during the run, in addition to [`flows`](Self::flows).
     pub fn has_dynamic_flows(&self) -> bool {
         !self.workloads.is_empty()
     }
 
-    /// Returns a few words on each workload whose flows are not among [`flows`](Self::flows).
+    /// Returns the titles of the workloads that create flows during the run.
     pub fn workload_titles(&self) -> impl Iterator<Item = &str> {
         self.workloads.iter().map(|(title, _)| title.as_str())
     }
 
-    /// Returns the flows that are not known beforehand, from the beginning.
+    /// Returns a new feed of the flows that workloads create during the run.
     pub fn feed(&self) -> FlowFeed {
         FlowFeed::new(self.workloads.iter().map(|(_, make)| make), self.spec.seed)
     }
 
-    /// Returns all flows that start before the end, by start.
+    /// Returns all flows that start before the end of the run, sorted by start.
     ///
     /// # Errors
     ///
-    /// Flows of a workload start only when others end, so they cannot be listed beforehand.
+    /// If a workload is a closed loop: its flows start when others end, so they are not known before the run.
     pub fn all_flows(&self) -> Result<Vec<Flow>, ExperimentError> {
         let mut flows = self.flows.clone();
         let mut names = FlowNamer::new(&self.topology, &flows);
         let mut feed = self.feed();
         if feed.is_closed() {
-            let reason = "its flows start when others end, so they cannot be listed beforehand".to_owned();
-            return Err(ExperimentError::Override { reason: format!("workload: {reason}") });
+            return Err(ExperimentError::ClosedLoop);
         }
         while let Some(due) = feed.due().filter(|&due| due < self.spec.duration) {
             let Some((_, arrival, random)) = feed.take(due) else { break };
@@ -382,11 +378,12 @@ impl Experiment {
         Ok(flows)
     }
 
-    /// Lists the flows that would be created during the run, for callers that need them in advance.
+    /// Moves the flows that workloads would create during the run into [`flows`](Self::flows), for backends that need
+    /// them in advance.
     ///
     /// # Errors
     ///
-    /// As [`Experiment::all_flows`].
+    /// Those of [`Experiment::all_flows`].
     pub fn list_flows(&mut self) -> Result<(), ExperimentError> {
         if self.has_dynamic_flows() {
             self.flows = self.all_flows()?;
@@ -395,17 +392,17 @@ impl Experiment {
         Ok(())
     }
 
-    /// Removes all schemes but those with these labels.
+    /// Removes all schemes except those with these labels.
     ///
     /// # Errors
     ///
-    /// No scheme has one of the labels.
+    /// If no scheme has one of the labels.
     pub fn retain_schemes(&mut self, labels: &[String]) -> Result<(), ExperimentError> {
         let known: Vec<&str> = self.schemes.iter().map(|s| s.label.as_str()).collect();
         if let Some(unknown) = labels.iter().find(|l| !known.contains(&l.as_str())) {
             let meant = did_you_mean(unknown, known.iter().copied());
             let reason =
-                format!("\"{unknown}\" is not among this experiment's schemes: {}{meant}", known.join(", "));
+                format!("unknown scheme \"{unknown}\"; the experiment has {}{meant}", known.join(", "));
             return Err(ExperimentError::Schemes { reason });
         }
         self.schemes.retain(|s| labels.contains(&s.label));

@@ -1,4 +1,4 @@
-//! `policy:`: hosts agree on the parameters of congestion control by Trickle (`docs/policy.md`), and who changes them when.
+//! The key `policy`: Trickle parameters, and the policies to set during the run (`docs/policy.md`).
 
 use super::{ExperimentError, Scheme, faults};
 use crate::rng::stream_seed;
@@ -13,83 +13,85 @@ use weir_host::schemes::Registry;
 use weir_host::trickle::TrickleConfig;
 use weir_units::Time;
 
-/// The section. Every host takes part.
+/// Policy dissemination by Trickle, in which every host takes part.
 #[serde_as]
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PolicySpec {
-    /// The shortest interval; absent: 16 base round trips.
+    /// Minimum Trickle interval Imin; absent: 16 base RTTs.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imin: Option<Time>,
-    /// Number of doublings of the interval; absent: 16.
+    /// Maximum number of doublings of the interval; absent: 16.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imax: Option<u32>,
-    /// Number of other messages that make a host's own redundant; 0: infinity; absent: 2.
+    /// Redundancy constant k: a host that received this many consistent messages in an interval sends none; 0: infinity;
+    /// absent: 2.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,
-    /// Key that all hosts share, at least 16 characters; absent: a key that is not secret.
+    /// Key shared by all hosts, at least 16 characters; absent: a public default key.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub key: Option<String>,
-    /// Hosts with parameters of their own, which they should not have (RFC 6206 §6).
+    /// Hosts with different Trickle parameters. RFC 6206 §6 advises against this; use it to study the effect.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub tune: Vec<TuneSpec>,
-    /// Policies to set, with time and host.
+    /// Policies to set during the run.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub set: Vec<SetSpec>,
 }
 
-/// Parameters of some hosts.
+/// Trickle parameters of some hosts.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TuneSpec {
-    /// Hosts with parameters of their own.
+    /// Names of the hosts.
     pub hosts: Vec<String>,
-    /// As in the section.
+    /// Minimum interval; absent: that of all hosts.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imin: Option<Time>,
-    /// As in the section.
+    /// Maximum number of doublings; absent: that of all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub imax: Option<u32>,
-    /// As in the section.
+    /// Redundancy constant; absent: that of all hosts.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub k: Option<u32>,
 }
 
-/// A policy that is set: `{at: 1ms, via: h1, eta: 0.9}`.
+/// A policy to set during the run, such as `{at: 1ms, via: h1, eta: 0.9}`.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 pub struct SetSpec {
-    /// Time of the change.
+    /// Time at which the policy is set.
     #[serde_as(as = "AsText")]
     pub at: Time,
-    /// At which host.
+    /// Host at which the policy is set.
     pub via: String,
-    /// Changes: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or a parameter of the scheme.
+    /// Values to change: `scheme`, `T`, `ecn_thresholds`, `lifetime`, or parameters of the scheme.
     #[serde(flatten)]
     pub edits: BTreeMap<String, Scalar>,
 }
 
 impl SetSpec {
-    /// Keys and values.
+    /// Returns keys and values as text, in the order of the keys.
     pub fn edits(&self) -> Vec<(String, String)> {
         self.edits.iter().map(|(key, value)| (key.clone(), value.text().to_owned())).collect()
     }
 }
 
-/// The key of experiments that have none.
+/// Key of experiments without `policy.key`.
 const DEFAULT_KEY: &str = "weir experiments share this key";
 
 impl PolicySpec {
-    /// Returns its times, and the values of its edits, for a scale model.
+    /// Returns all times except those in edits; a scale model multiplies them.
     pub(super) fn times_mut(&mut self) -> Vec<&mut Time> {
         let tuned = self.tune.iter_mut().filter_map(|tune| tune.imin.as_mut());
         self.imin.iter_mut().chain(tuned).chain(self.set.iter_mut().map(|set| &mut set.at)).collect()
     }
 
-    /// Returns the configuration of a host that takes part from `start` on, in virtual time, which is its clock.
+    /// Returns the configuration of a host that joins at `start`. `start` is the reading of the host's clock, which is
+    /// virtual time.
     ///
     /// # Panics
     ///
@@ -117,7 +119,7 @@ impl PolicySpec {
         PolicyConfig { trickle, start, ..PolicyConfig::new(key, seed, base_rtt) }
     }
 
-    /// Returns whether it makes sense.
+    /// Checks key, Trickle parameters, hosts, and that every policy can be applied to every scheme.
     pub(super) fn check(
         &self,
         registry: &Registry,
@@ -127,7 +129,7 @@ impl PolicySpec {
     ) -> Result<(), ExperimentError> {
         let key = self.key.as_deref().unwrap_or(DEFAULT_KEY);
         PolicyKey::new(key.as_bytes()).map_err(|e| wrong("policy.key", e.to_string()))?;
-        // What is absent is right.
+        // The defaults in the place of absent values are always valid.
         let timer = |imin: Option<Time>, imax: Option<u32>| {
             let imin = imin.unwrap_or(weir_host::trickle::MIN_IMIN);
             TrickleConfig::new(imin, imax.unwrap_or(0), 1)
@@ -143,11 +145,11 @@ impl PolicySpec {
         for (i, set) in self.set.iter().enumerate() {
             let place = format!("policy.set[{i}]");
             if set.edits.is_empty() {
-                return Err(wrong(&place, "nothing is changed, name a parameter like eta: 0.9".to_owned()));
+                return Err(wrong(&place, "no parameter to set, for example eta: 0.9".to_owned()));
             }
             faults::host(topology, &set.via, &format!("{place}.via"), wrong)?;
         }
-        // One after the other; in the run a host edits what it holds by then.
+        // Applied in sequence: in the run, too, each policy edits the one that the host has by then.
         let mut in_order: Vec<_> = (0..).zip(&self.set).collect();
         in_order.sort_by_key(|(_, set)| set.at);
         for scheme in schemes {

@@ -1,4 +1,4 @@
-//! The P4 program that an experiment names, and entries of its own for that program.
+//! The keys `program` and `entries`: the P4 program of an experiment, and table entries for it.
 
 use crate::artifacts::{Artifact, find_p4info};
 use crate::input::read_file;
@@ -20,7 +20,7 @@ use weir_controller::runtime_json::RuntimeJson;
 use weir_controller::topology::{SwitchIx, Topology};
 use weir_host::scheme::SwitchProgram;
 
-/// A program: one of `p4src` by its name, or BMv2 JSON by its path, as `my.json` or
+/// A P4 program: the name of a program of `p4src`, or the BMv2 JSON of a user's program, as `my.json` or
 /// `{json: my.json, p4info: my.p4info.txtpb}`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum ProgramSpec {
@@ -36,13 +36,13 @@ pub enum ProgramSpec {
 pub struct ProgramFiles {
     /// BMv2 JSON.
     pub json: PathBuf,
-    /// P4Info in text format; absent: beside the JSON.
+    /// P4Info in text format; absent: the file next to the JSON, such as `my.p4info.txtpb`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub p4info: Option<PathBuf>,
 }
 
 impl ProgramSpec {
-    /// Finds the files from the directory of the file that names them.
+    /// Resolves relative paths against `base`, the directory of the experiment file.
     pub(super) fn locate(&mut self, base: &Path) {
         if let ProgramSpec::User(files) = self {
             files.json = base.join(&files.json);
@@ -50,7 +50,6 @@ impl ProgramSpec {
         }
     }
 
-    /// Reads the program.
     pub(super) fn artifact(&self) -> Result<Artifact, String> {
         match self {
             ProgramSpec::Builtin(program) => Ok(Artifact::of(*program)),
@@ -58,11 +57,11 @@ impl ProgramSpec {
         }
     }
 
-    /// Returns the arguments by which an agent learns of the program.
+    /// Returns the value of an agent's `--program`: the name of a built-in program, or the path of a P4Info file.
     ///
     /// # Errors
     ///
-    /// A program of the user's has no P4Info beside its JSON.
+    /// If a user's program has no P4Info next to its JSON.
     pub fn agent_argument(&self) -> Result<String, String> {
         Ok(match self {
             ProgramSpec::Builtin(program) => program.name().to_owned(),
@@ -89,7 +88,7 @@ impl<'de> Deserialize<'de> for ProgramSpec {
             type Value = ProgramSpec;
             fn expecting(&self, f: &mut fmt::Formatter<'_>) -> fmt::Result {
                 f.write_str(
-                    "a program of p4src like weir, a file like my.json, or {json: my.json, p4info: FILE}",
+                    "a program of p4src such as weir, a file such as my.json, or {json: my.json, p4info: FILE}",
                 )
             }
             fn visit_str<E: Error>(self, name: &str) -> Result<Self::Value, E> {
@@ -98,12 +97,12 @@ impl<'de> Deserialize<'de> for ProgramSpec {
                 }
                 if name.ends_with(".p4") {
                     let reason =
-                        format!("{name} is P4 source: compile it with p4c-bm2-ss and name the .json");
+                        format!("{name} is P4 source; compile it with p4c-bm2-ss and specify the .json");
                     return Err(E::custom(reason));
                 }
                 let shipped = name.parse().map(ProgramSpec::Builtin);
                 shipped.map_err(|reason: String| {
-                    E::custom(format!("{reason}; an own one is a file that ends in .json"))
+                    E::custom(format!("{reason}; your own program is a file that ends in .json"))
                 })
             }
             fn visit_map<A: MapAccess<'de>>(self, map: A) -> Result<Self::Value, A::Error> {
@@ -124,22 +123,22 @@ impl JsonSchema for ProgramSpec {
     }
 }
 
-/// Entries that switches get besides those of the controller's plan.
+/// Table entries in addition to those of the controller's plan.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct EntriesSpec {
-    /// A p4 tutorials runtime.json, or a P4Runtime WriteRequest in text format (`.txtpb`).
+    /// A runtime.json as in the p4 tutorials, or a P4Runtime WriteRequest in text format (`.txtpb`).
     pub file: PathBuf,
-    /// The switches; absent: all.
+    /// Switches that get the entries; absent: all.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub switches: Option<Vec<String>>,
 }
 
-/// [`EntriesSpec`], read.
+/// The entries of one [`EntriesSpec`], read from its file.
 #[derive(Clone, Debug)]
 pub struct Entries {
     file: String,
-    /// The text of the file, for the positions of errors.
+    /// Content of the file, from which the positions of errors are derived.
     text: Arc<str>,
     content: Content,
     switches: Option<Vec<SwitchIx>>,
@@ -156,7 +155,7 @@ impl Entries {
     ///
     /// # Errors
     ///
-    /// If a file cannot be read, or a switch is not declared: the path of the key, and the problem.
+    /// If a file cannot be read, or a switch is not declared: the path of the key, and the reason.
     pub fn read(specs: &[EntriesSpec], topology: &Topology) -> Result<Vec<Entries>, (String, String)> {
         let read = |(i, spec): (usize, &EntriesSpec)| {
             let file = spec.file.display().to_string();
@@ -179,11 +178,11 @@ impl Entries {
         specs.iter().enumerate().map(read).collect()
     }
 
-    /// Returns what a switch with this program should hold because of them.
+    /// Returns the desired state of a switch with this program; empty if the entries are not for this switch.
     ///
     /// # Errors
     ///
-    /// If the program lacks what they name. The text names file, line and column.
+    /// If the program lacks an object that the entries refer to. The text has file, line and column.
     pub fn goal(&self, switch: SwitchIx, p4info: &Index) -> Result<DesiredState, String> {
         let mut goal = DesiredState::default();
         match &self.content {
@@ -199,7 +198,7 @@ impl Entries {
     }
 }
 
-/// Returns the entities of a WriteRequest in text format.
+/// Returns the entities of a WriteRequest in text format. DELETE is not allowed.
 fn entities(text: &str) -> Result<Vec<Entity>, String> {
     let request: WriteRequest = text::parse(text).map_err(|e| e.to_string())?;
     let entity = |(i, update): (usize, Update)| match (update.r#type(), update.entity) {

@@ -1,5 +1,5 @@
-//! From what a file says to an [`Experiment`]: names become indices, defaults are filled in, and what cannot be is
-//! refused with its place.
+//! Resolves an [`ExperimentSpec`] to an [`Experiment`]: replaces names by indices, applies defaults, and rejects invalid
+//! values with their key paths.
 
 use super::program::Entries;
 use super::{
@@ -32,14 +32,14 @@ use weir_host::suggest::did_you_mean;
 use weir_host::wire::{WEIR_PORT, min_max_announced};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Files are named from the directory of the file that names them; that of a topology is read.
+/// Resolves relative paths against the directory of `file`, and reads the topology file, if there is one.
 pub(super) fn locate(
     catalogue: &Catalogue,
     spec: &mut ExperimentSpec,
     file: &str,
 ) -> Result<(), ExperimentError> {
     let base = Path::new(file).parent().unwrap_or(Path::new(""));
-    // So that `run.yaml`, which lies elsewhere, finds them too.
+    // Absolute paths, because `run.yaml` is written to another directory.
     let base = base.canonicalize().unwrap_or_else(|_| base.to_owned());
     spec.edit_workloads(&catalogue.workloads, |workload| workload.locate(&base))
         .map_err(|(place, reason)| ExperimentError::at_key(file, &place, reason))?;
@@ -76,7 +76,8 @@ pub(super) fn read(
         expanded.map_err(|(key, reason)| wrong(positions.error(join_path("topology", &key), reason)))
     })?;
     if overrides.is_empty() && !expanded {
-        // Straight from the text: as a value, a number is no longer the text that stands there.
+        // A YAML `Value` turns 1.50 into a float and loses the written form, which `run.yaml` and messages show. Only
+        // overrides and topologies of users need the detour through `Value`.
         return yaml::read_at(text, positions).map_err(wrong);
     }
     yaml::read_value(root, positions).map_err(wrong)
@@ -90,23 +91,22 @@ pub(super) fn resolve(
     let registry = &catalogue.schemes;
     let wrong = |place: &str, reason: String| ExperimentError::at_key(file, place, reason);
     if spec.name.contains(['/', '\\', '\0']) || spec.name.starts_with('.') {
-        return Err(wrong("name", format!("\"{}\" cannot be the name of a directory", spec.name)));
+        let reason =
+            format!("invalid name \"{}\": must not start with '.' or contain '/' or '\\'", spec.name);
+        return Err(wrong("name", reason));
     }
     let topology = topology::build(&spec.topology).map_err(|e| wrong("topology", e.to_string()))?;
     let program = resolve_program(&spec, &wrong)?;
     let schemes = resolve_schemes(&spec, registry, program.as_ref(), &wrong)?;
     let entries = resolve_entries(&spec, &topology, &schemes, program.as_ref(), &wrong)?;
     if spec.duration == Time::ZERO {
-        return Err(wrong("duration", "nothing happens in no time, give a span like 1ms".to_owned()));
+        return Err(wrong("duration", "must be positive, for example 1ms".to_owned()));
     }
     if spec.observe.interval == Time::ZERO {
-        return Err(wrong("observe.interval", "cannot be zero, give a span like 1us".to_owned()));
+        return Err(wrong("observe.interval", "must be positive, for example 1us".to_owned()));
     }
     if spec.transport.ack_every == 0 {
-        return Err(wrong(
-            "transport.ack_every",
-            "cannot be 0: the sender needs ACKs, give 1 or more".to_owned(),
-        ));
+        return Err(wrong("transport.ack_every", "must be at least 1: senders depend on ACKs".to_owned()));
     }
     for (i, scheme) in schemes.iter().enumerate() {
         if let Some(Deflection { threshold: QueueThreshold { queue, per }, tokens, .. }) =
@@ -129,10 +129,10 @@ pub(super) fn resolve(
     let flows = resolve_flows(&spec, &topology, listed, &wrong)?;
     let changes = faults::resolve(&spec, registry, &topology, &schemes, &wrong)?;
     if flows.is_empty() && workloads.is_empty() && spec.policy.is_none() {
-        return Err(wrong("flows", "there is none, list flows or give a workload".to_owned()));
+        return Err(wrong("flows", "no traffic: specify `flows`, `workload` or `workloads`".to_owned()));
     }
     if !spec.observe.size_classes.is_sorted() {
-        return Err(wrong("observe.size_classes", "each is larger than the one before".to_owned()));
+        return Err(wrong("observe.size_classes", "sizes must be in ascending order".to_owned()));
     }
     let own_schemes = resolve_own_schemes(&spec, registry, &topology, &schemes, &made, &wrong)?;
     let classes = resolve_queues(&spec, &topology, &schemes, &own_schemes, program.as_ref(), &wrong)?;
@@ -180,14 +180,15 @@ fn resolve_program(
     if spec.entries.is_empty()
         && let Err(error) = p4info.tables.named(FORWARD)
     {
-        let reason = format!("{}: {error} for routes; give its own routes by `entries`", artifact.title());
+        let reason = format!("{}: {error}; provide routes with `entries`", artifact.title());
         return Err(wrong(reason));
     }
     let offer = artifacts::offer(&p4info).map_err(|error| wrong(format!("{}: {error}", artifact.title())))?;
     Ok(Some(Program { artifact, offer }))
 }
 
-/// Every switch is tried with every program, so that a wrong name is found before anything runs.
+/// Reads the files of `entries`, and translates them for every switch and program so that unknown names are found before
+/// the run.
 fn resolve_entries(
     spec: &ExperimentSpec,
     topology: &Topology,
@@ -212,7 +213,7 @@ fn resolve_entries(
     Ok(all)
 }
 
-/// Returns the configuration of the scheme that `entry` at `place` names.
+/// Returns the configuration of the scheme `entry`, whose key path is `place`.
 fn configure(
     registry: &Registry,
     entry: &SchemeEntry,
@@ -237,10 +238,7 @@ fn resolve_schemes(
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<Vec<Scheme>, ExperimentError> {
     if spec.schemes.is_empty() {
-        return Err(wrong(
-            "schemes",
-            "none is listed, name at least one (`weir schemes` lists them)".to_owned(),
-        ));
+        return Err(wrong("schemes", "at least one scheme is required (see `weir schemes`)".to_owned()));
     }
     let mut labels = BTreeSet::new();
     let mut resolved = Vec::new();
@@ -248,15 +246,17 @@ fn resolve_schemes(
         let place = format!("schemes[{i}]");
         let config = configure(registry, entry, &place, wrong)?;
         if !labels.insert(entry.label.clone()) {
-            let reason =
-                format!("a second scheme has the label \"{}\", give it another `label`", entry.label);
+            let reason = format!("duplicate label \"{}\"; set a different `label`", entry.label);
             return Err(wrong(&place, reason));
         }
         if let Some(program) = program
             && let Some(missing) = program.offer.unmet_need(&config.needs())
         {
-            let reason =
-                format!("{} needs {missing}, which {} lacks", entry.scheme, program.artifact.title());
+            let reason = format!(
+                "{} requires {missing}, which {} does not provide",
+                entry.scheme,
+                program.artifact.title()
+            );
             return Err(wrong(&place, reason));
         }
         resolved.push(Scheme { label: entry.label.clone(), config });
@@ -264,7 +264,7 @@ fn resolve_schemes(
     Ok(resolved)
 }
 
-/// Returns the schemes that flows and workloads bring with them, by sending host.
+/// Returns the schemes that flows and workloads specify, by sending host.
 fn resolve_own_schemes(
     spec: &ExperimentSpec,
     registry: &Registry,
@@ -273,7 +273,7 @@ fn resolve_own_schemes(
     workloads: &[Placed],
     wrong: &impl Fn(&str, String) -> ExperimentError,
 ) -> Result<BTreeMap<HostIx, Arc<dyn SchemeConfig>>, ExperimentError> {
-    // Who sends with what, and where that is said.
+    // Key path, sending hosts and their scheme; `None`: the scheme of the run.
     let mut claims: Vec<(String, Vec<HostIx>, Option<SchemeEntry>)> = Vec::new();
     for (i, flow) in spec.flows.iter().enumerate() {
         let host = topology.host_named(&flow.from).into_iter().collect();
@@ -291,7 +291,7 @@ fn resolve_own_schemes(
         for host in hosts {
             if *said.entry(*host).or_insert(says) != says {
                 let name = &topology.host(*host).name;
-                let reason = format!("flows of {name} have different schemes, but a host sends with one");
+                let reason = format!("flows of {name} have different schemes, but a host uses a single one");
                 return Err(wrong(place, reason));
             }
         }
@@ -303,7 +303,7 @@ fn resolve_own_schemes(
                 || config.needs().transport.recovery == beside.config.needs().transport.recovery;
             if own.telemetry != theirs.telemetry || own.grant != theirs.grant || !same_recovery {
                 let reason = format!(
-                    "{} and {} place different requirements on the network or receivers, they cannot run together",
+                    "{} and {} have different requirements for switches or receivers; they cannot run together",
                     entry.scheme, beside.label
                 );
                 return Err(wrong(place, reason));
@@ -314,10 +314,10 @@ fn resolve_own_schemes(
     Ok(own)
 }
 
-/// A few words on a workload, and what makes its flows.
+/// Title and source factory of a workload that creates flows during the run.
 type Made = (String, SourceFactory);
 
-/// A workload and its place in the file.
+/// Key path and keys of a workload.
 type Placed = (String, Box<dyn DynWorkload>);
 
 fn read_workloads(
@@ -332,7 +332,7 @@ fn read_workloads(
     spec.all_workloads().map(read).collect()
 }
 
-/// Returns the flows that are known before the run, and what makes the others.
+/// Returns the flows that are known before the run, and the factories of the others.
 fn resolve_workloads(
     spec: &ExperimentSpec,
     topology: &Topology,
@@ -343,7 +343,7 @@ fn resolve_workloads(
     let (mut listed, mut made) = (Vec::new(), Vec::new());
     for (place, workload) in workloads {
         if topology.hosts.len() < 2 {
-            return Err(wrong(place, "it needs two hosts or more".to_owned()));
+            return Err(wrong(place, "requires at least two hosts".to_owned()));
         }
         match workload.flows(&fabric).map_err(|e| wrong(&join_path(place, e.key), e.reason))? {
             Flows::Static(flows) => listed.extend(flows),
@@ -368,7 +368,7 @@ fn resolve_flows(
                 _ => "the topology has no hosts".to_owned(),
             };
             let meant = did_you_mean(name, topology.hosts.iter().map(|host| host.name.as_str()));
-            wrong(&place, format!("host \"{name}\" is not declared, {known}{meant}"))
+            wrong(&place, format!("host \"{name}\" is not declared; {known}{meant}"))
         })
     };
     let mut listed = Vec::new();
@@ -380,30 +380,28 @@ fn resolve_flows(
             return Err(wrong(&place("to"), format!("\"{}\" cannot send to itself", flow.to)));
         }
         if flow.size == Some(Bytes::ZERO) {
-            return Err(wrong(
-                &place("size"),
-                "an empty flow never starts, give it a byte or more".to_owned(),
-            ));
+            return Err(wrong(&place("size"), "must be at least 1B".to_owned()));
         }
         if flow.start >= spec.duration {
-            let reason = format!("{} is not before the end of the run, {}", flow.start, spec.duration);
+            let reason = format!("{} is not before the end of the run ({})", flow.start, spec.duration);
             return Err(wrong(&place("start"), reason));
         }
         if flow.stop.is_some_and(|stop| stop <= flow.start) {
-            return Err(wrong(&place("stop"), "is not after the start".to_owned()));
+            return Err(wrong(&place("stop"), "must be after `start`".to_owned()));
         }
         let announced = flow.announces.iter().map(|name| host(place("announces"), name));
         let announced = announced.collect::<Result<Vec<_>, _>>()?;
         let max = min_max_announced(flow.size.map_or(u64::MAX, Bytes::get), spec.mtu.get());
         if announced.len() as u64 > max {
-            let reason = format!("its packets list {max} senders at most, not {}", announced.len());
+            let reason = format!("too many senders: {}; the packets can list at most {max}", announced.len());
             return Err(wrong(&place("announces"), reason));
         }
         let incast = flow.incast.map_or(0, NonZeroU32::get);
         let announced =
             (!announced.is_empty()).then(|| SenderAnnouncement { incast, senders: announced.into() });
         if flow.port.is_some_and(|port| port == 0 || port == WEIR_PORT) {
-            let reason = format!("{} is taken, give one like 50000", flow.port.unwrap_or_default());
+            let port = flow.port.unwrap_or_default();
+            let reason = format!("port {port} is reserved; use another, for example 50000");
             return Err(wrong(&place("port"), reason));
         }
         listed.push((from, to, flow.start, flow.stop, flow.size, announced, flow.port, false));
@@ -438,7 +436,7 @@ fn resolve_flows(
     Ok(flows)
 }
 
-/// Returns the class of the hosts that `queues` names.
+/// Returns the priority class of DATA for each host that `queues` lists; entry n of `queues` is class n + 1.
 fn resolve_queues(
     spec: &ExperimentSpec,
     topology: &Topology,
@@ -452,11 +450,11 @@ fn resolve_queues(
         return Ok(classes);
     }
     if spec.queues.len() > MAX_WEIGHTED_QUEUES {
-        let reason = format!("there is room for {MAX_WEIGHTED_QUEUES} at most, not {}", spec.queues.len());
+        let reason = format!("at most {MAX_WEIGHTED_QUEUES} queues, found {}", spec.queues.len());
         return Err(wrong("queues", reason));
     }
     if !spec.ack_priority {
-        let reason = "feedback would wait behind all of them: it needs `ack_priority: true`".to_owned();
+        let reason = "requires `ack_priority: true`: otherwise feedback would queue behind data".to_owned();
         return Err(wrong("queues", reason));
     }
     let configs = schemes.iter().map(|scheme| &scheme.config).chain(own.values());
@@ -465,7 +463,7 @@ fn resolve_queues(
         let artifact = program.map_or_else(|| Artifact::of(needs.program), |it| it.artifact.clone());
         let has_table = artifact.index().is_ok_and(|p4info| p4info.tables.named("data_class").is_ok());
         if !has_table || needs.deflection.is_some() || needs.express_max_size.is_some() {
-            let reason = format!("{} has no queues of DATA by weight; hpcc++ has", config.name());
+            let reason = format!("{} does not support weighted queues; hpcc++ does", config.name());
             return Err(wrong("queues", reason));
         }
     }
@@ -473,7 +471,7 @@ fn resolve_queues(
         let place = format!("queues[{i}].hosts");
         for host in host_set(topology, Some(&queue.hosts)).map_err(|reason| wrong(&place, reason))? {
             if classes.insert(host, class).is_some() {
-                let reason = format!("{} has another queue already", topology.host(host).name);
+                let reason = format!("{} is already assigned to another queue", topology.host(host).name);
                 return Err(wrong(&place, reason));
             }
         }
@@ -481,7 +479,7 @@ fn resolve_queues(
     Ok(classes)
 }
 
-/// `<switch>:<port>`, `<switch>:<neighbour>` (all parallel links) or `all`.
+/// Resolves `observe.ports`: `<switch>:<port>`, `<switch>:<neighbour>` (all parallel links) or `all`.
 fn resolve_ports(
     spec: &ExperimentSpec,
     topology: &Topology,
@@ -498,8 +496,9 @@ fn resolve_ports(
         };
         ports.extend(all().filter(is_named));
         if !all().any(|port| is_named(&port)) {
-            let reason =
-                format!("\"{name}\" is not a switch port, write it like s1:2, s1:s2 (by neighbour) or all");
+            let reason = format!(
+                "\"{name}\" is not a switch port; expected for example s1:2, s1:s2 (by neighbour) or all"
+            );
             return Err(wrong(&format!("observe.ports[{i}]"), reason));
         }
     }

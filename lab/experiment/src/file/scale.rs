@@ -1,8 +1,8 @@
-//! The same experiment on slower links: a scale model.
+//! Scale models: the same experiment on slower links.
 //!
-//! Rates are divided by a factor and times multiplied by it; bytes stay. A bandwidth-delay product, a
-//! queue, a window are then what they were, in bytes, and a fabric of 100 Gbit/s that runs at 10 Mbit/s does
-//! the same, ten thousand times slower. So software switches can carry it, and its numbers mean something.
+//! Rates are divided by a factor and times multiplied by it; sizes in bytes are unchanged. Bandwidth-delay products,
+//! queues and windows in bytes are therefore the same, and a fabric of 100 Gbit/s that runs at 10 Mbit/s behaves the same,
+//! ten thousand times slower, which is slow enough for software switches.
 
 use super::{ExperimentSpec, OffOr, SchemeEntry};
 use crate::catalogue::Catalogue;
@@ -14,24 +14,24 @@ use weir_units::{Bandwidth, Time};
 /// Converts rates and times of the file to those of the model.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Scale {
-    /// In the file.
+    /// Rate of the slowest hosts in the file.
     pub from: Bandwidth,
-    /// In the run.
+    /// Rate of the slowest hosts in the run.
     pub to: Bandwidth,
 }
 
 impl Scale {
-    /// Of an experiment that runs as it is written, with hosts of this rate.
+    /// Returns the scale 1, for an experiment whose slowest hosts have this rate.
     pub fn none(rate: Bandwidth) -> Scale {
         Scale { from: rate, to: rate }
     }
 
-    /// Returns whether anything is scaled at all.
+    /// Returns whether the run has the rates of the file.
     pub fn is_none(self) -> bool {
         self.from == self.to
     }
 
-    /// Returns how many times longer everything takes.
+    /// Returns the factor by which times are longer than in the file.
     pub fn slowdown(self) -> f64 {
         self.from.as_bps_f64() / self.to.as_bps_f64()
     }
@@ -46,18 +46,22 @@ impl Scale {
         Bandwidth::from_bps(u64::try_from(bps).unwrap_or(u64::MAX))
     }
 
-    /// Thresholds in bytes stay, at the rate that the model has in place of the one they are for.
+    /// Scales the reference rate of the thresholds; the thresholds in bytes are unchanged.
     pub(super) fn ecn(self, ecn: EcnConfig) -> EcnConfig {
         EcnConfig { per: ecn.per.map(|per| self.rate(per)), ..ecn }
     }
 
-    /// Returns a parameter's value, if it is a time or a rate.
+    /// Returns the scaled value of a parameter; `None` if it is neither a time nor a rate.
     fn parameter(self, value: &str) -> Option<String> {
         let time = value.parse().map(|time| self.time(time).to_string());
         time.ok().or_else(|| value.parse().ok().map(|rate| self.rate(rate).to_string()))
     }
 
-    /// Scales every time and every rate of an experiment; what a paper says of it no longer applies.
+    /// Scales all times and rates of an experiment, and removes the paper's values, which do not apply to the model.
+    ///
+    /// # Errors
+    ///
+    /// If the keys of a workload are invalid: the path of the key, and the reason.
     pub(super) fn apply(
         self,
         spec: &mut ExperimentSpec,
@@ -71,7 +75,7 @@ impl Scale {
         times.extend(&mut spec.transport.base_rtt);
         times.extend(&mut spec.transport.active_window);
         times.extend(&mut spec.transport.user_timeout);
-        // Left out it would be what it is at full speed, and shorter than a round trip.
+        // The defaults are meant for full speed: unscaled, they would be shorter than a round trip of the model.
         times.push(spec.transport.min_rto.get_or_insert(weir_host::DEFAULT_MIN_RTO));
         times.push(spec.transport.initial_rto.get_or_insert(weir_host::DEFAULT_INITIAL_RTO));
         for flow in &mut spec.flows {
@@ -102,7 +106,7 @@ impl Scale {
         Ok(())
     }
 
-    /// Scales the parameters of a scheme, those with default values too: a scheme may have a timer of its own.
+    /// Scales the parameters of a scheme, including those with default values: a default may be a timer.
     fn scheme(self, entry: &mut SchemeEntry, registry: &Registry) {
         let Ok(config) = entry.config(registry) else { return };
         let scaled = config.values().into_iter();

@@ -1,4 +1,6 @@
-//! The keys of an experiment file, as they stand in the YAML. Unknown keys are errors.
+//! The keys of an experiment file, as serde types. Unknown keys are errors.
+//!
+//! The doc comments of these types are the descriptions in the JSON Schema (`weir schema`) and in `docs/keys.md`.
 
 use super::faults::FaultSpec;
 use super::policy::PolicySpec;
@@ -16,106 +18,109 @@ use weir_controller::topology::{AsText, TopologySpec};
 use weir_host::scheme::{EcnThresholds, LossRecovery, SchemeConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// One experiment file.
+/// An experiment file.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct ExperimentSpec {
-    /// Names the run directory; the file's stem if absent.
+    /// Name of the run directory; absent: the file name without its extension.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub name: String,
-    /// One sentence for the report's heading.
+    /// One sentence for the heading of the report.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub title: String,
     /// Hosts, switches and links.
     pub topology: TopologySpec,
-    /// Run as a scale model: the slowest hosts have this rate, all times are longer in proportion.
+    /// Run as a scale model: the slowest hosts have this rate, all other rates are divided by the same factor, and all times
+    /// are multiplied by it.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub model_rate: Option<Bandwidth>,
-    /// Kind of routes: `auto`, `ecmp` or `trees`.
+    /// Routing method: `auto`, `ecmp` or `trees`.
     #[serde(default)]
     pub routing: RoutingMethod,
-    /// Schemes to compare. Each runs separately, on the same fabric and flows.
+    /// Schemes to compare. Each runs separately, on its own copy of the fabric and with the same flows.
     pub schemes: Vec<SchemeEntry>,
-    /// The P4 program of all switches, whatever the scheme: one of `p4src`, or a file; absent: each scheme's own.
+    /// P4 program of all switches for every scheme: the name of a program of `p4src`, or a file; absent: the program of each
+    /// scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub program: Option<ProgramSpec>,
-    /// Entries of tables, besides those that the controller plans.
+    /// Table entries in addition to those that the controller plans.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub entries: Vec<EntriesSpec>,
-    /// Largest Ethernet frame on any link, header included, FCS and preamble not.
+    /// Largest Ethernet frame on any link, including the Ethernet header, without FCS and preamble.
     #[serde_as(as = "AsText")]
     #[serde(default = "default_mtu")]
     pub mtu: Bytes,
-    /// Priority flow control; `off` makes a full buffer drop.
+    /// Priority flow control; with `off`, a switch whose buffer is full drops packets.
     #[serde(default = "default_pfc")]
     pub pfc: OffOr<PfcSpec>,
     /// Packet buffer of each switch, shared by its ports.
     #[serde_as(as = "AsText")]
     #[serde(default = "default_buffer")]
     pub buffer: Bytes,
-    /// Packets that a port's queue holds, of each class; absent: what the buffer holds.
+    /// Maximum number of packets in a port's queue, per priority class; absent: limited by the buffer only.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub queue_packets: Option<u32>,
-    /// ECN thresholds of every port; absent: those that each scheme asks for; `off` never marks.
+    /// ECN thresholds of every port; absent: the thresholds of each scheme; `off`: switches never mark.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ecn: Option<OffOr<EcnConfig>>,
-    /// True puts ACKs and other control packets into a class of their own above data.
+    /// If true, ACKs and other feedback packets have a priority class of their own above data.
     #[serde(default)]
     pub ack_priority: bool,
-    /// Queues of DATA that share each port by weight, by sending host; empty: DATA has one queue.
+    /// Weighted queues for DATA packets at each port, selected by the sending host; empty: a single queue.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queues: Vec<QueueSpec>,
     /// Transport parameters.
     #[serde(default)]
     pub transport: TransportSpec,
-    /// Flows one by one.
+    /// Individually listed flows.
     #[serde(default)]
     pub flows: Vec<FlowSpec>,
-    /// Flows by a rule, beside the listed ones.
+    /// Workload that generates flows, in addition to `flows`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub workload: Option<WorkloadSpec>,
-    /// Several of them at once.
+    /// Several workloads that run at the same time, in addition to `workload`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub workloads: Vec<WorkloadSpec>,
-    /// Ends when every flow of a size has finished and none is to come, `duration` at the latest.
+    /// If true, the run ends as soon as every flow with a size has finished and no further flow will start, at the latest
+    /// after `duration`.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub until_idle: bool,
-    /// Hosts agree on a policy by Trickle, and who changes it; absent: they do not.
+    /// Policy dissemination by Trickle, and the policies to set; absent: no policies.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySpec>,
     /// Faults to inject.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub faults: Vec<FaultSpec>,
-    /// Virtual time to simulate.
+    /// Length of the run, in the time of the experiment.
     #[serde_as(as = "AsText")]
     pub duration: Time,
-    /// Seed of every random stream.
+    /// Seed of all random number streams.
     #[serde(default = "default_seed")]
     pub seed: u64,
     /// Quantities to record.
     #[serde(default)]
     pub observe: ObserveSpec,
-    /// Numbers that the paper prints for this experiment, shown beside the measured ones.
+    /// Values published in the paper for this experiment, shown next to the measured values.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub paper: Vec<PaperNote>,
-    /// Keys and metrics of `weir sweep` unless the command line has others.
+    /// Default keys and metrics of `weir sweep`; options on the command line take precedence.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub sweep: Option<SweepSpec>,
 }
 
-/// A sweep over this experiment.
+/// A parameter sweep over this experiment.
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct SweepSpec {
-    /// Keys and their values, as `--over` takes them: `load=0.2,0.4`, `seed=1..5`.
+    /// Keys and their values, in the syntax of `--over`: `load=0.2,0.4`, `seed=1..5`.
     pub over: Vec<String>,
-    /// Metrics to show of every run, as in `--metric`.
+    /// Metrics to show for every run, in the syntax of `--metric`.
     pub metrics: Vec<String>,
 }
 
-/// Returns a frame of 1500 bytes of IP, its Ethernet header and a VLAN tag's worth: FNCC §5's MTU.
+/// FNCC §5: 1500 bytes of IP, the 14-byte Ethernet header, and 4 bytes as for a VLAN tag.
 fn default_mtu() -> Bytes {
     Bytes::new(1518)
 }
@@ -134,36 +139,39 @@ fn default_seed() -> u64 {
     1
 }
 
-/// A queue of each port.
+/// A weighted queue of every port.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct QueueSpec {
-    /// Its weight: ports serve such queues by deficit round robin.
+    /// Weight of the queue; ports serve these queues by deficit round robin.
     pub weight: NonZeroU16,
-    /// Hosts whose DATA waits in it: `h1-h4`, `h1, h3`, `h1-h127/2`. DATA of hosts without a queue is served after all
-    /// others.
+    /// Hosts whose DATA packets use this queue: `h1-h4`, `h1, h3`, `h1-h127/2`. DATA of hosts without a queue has lower
+    /// priority than all of these queues.
     pub hosts: String,
 }
 
 impl ExperimentSpec {
-    /// Returns the weights of `queues`.
     pub fn weights(&self) -> Vec<u16> {
         self.queues.iter().map(|queue| queue.weight.get()).collect()
     }
 
-    /// Returns all workloads, with the places where they stand.
+    /// Returns all workloads with their key paths, `workload` first.
     pub fn all_workloads(&self) -> impl Iterator<Item = (String, &WorkloadSpec)> {
         let listed = self.workloads.iter().enumerate();
         let one = self.workload.iter().map(|workload| ("workload".to_owned(), workload));
         one.chain(listed.map(|(i, workload)| (format!("workloads[{i}]"), workload)))
     }
 
-    /// Returns the schemes of the run and of its listed flows, to be changed in place.
+    /// The schemes of the run and those of listed flows, without the schemes of workloads.
     pub(super) fn all_schemes_mut(&mut self) -> impl Iterator<Item = &mut SchemeEntry> {
         self.schemes.iter_mut().chain(self.flows.iter_mut().filter_map(|flow| flow.scheme.as_mut()))
     }
 
-    /// Changes every workload. An error has the place of the key.
+    /// Calls `change` for every workload and writes the changed keys back.
+    ///
+    /// # Errors
+    ///
+    /// If the keys of a workload are invalid: the path of the key, and the reason.
     pub(super) fn edit_workloads(
         &mut self,
         kinds: &Workloads,
@@ -177,7 +185,7 @@ impl ExperimentSpec {
         })
     }
 
-    /// Returns the ECN thresholds that ports have while `scheme` runs.
+    /// Returns the ECN thresholds of ports for `scheme`: those of the file, else those of the scheme. `None`: no marking.
     pub fn ecn_for(&self, scheme: &dyn SchemeConfig) -> Option<EcnConfig> {
         match &self.ecn {
             Some(ecn) => ecn.on().copied(),
@@ -193,12 +201,12 @@ impl ExperimentSpec {
 #[derive(Clone, Debug, Default, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PfcSpec {
-    /// Pause the neighbour when this much of its traffic is held; absent: the HPCC simulator's
-    /// dynamic threshold with headroom.
+    /// Buffer usage of an ingress port above which the switch pauses the neighbour; absent: the dynamic threshold with
+    /// headroom of the HPCC simulator.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub threshold: Option<Bytes>,
-    /// Resume when usage has fallen this far below the threshold.
+    /// The switch resumes the neighbour when usage has fallen this far below the threshold.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub resume_offset: Option<Bytes>,
@@ -209,43 +217,43 @@ pub struct PfcSpec {
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct TransportSpec {
-    /// The receiver acknowledges every this many packets.
+    /// Number of data packets per ACK.
     #[serde(default = "default_ack_every")]
     pub ack_every: u32,
-    /// Base RTT `T` of every sender; absent: the largest of the topology (docs/algorithms/hpcc.md#base-rtt).
+    /// Base RTT `T` of every sender; absent: the largest base RTT in the topology (docs/algorithms/hpcc.md#base-rtt).
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub base_rtt: Option<Time>,
-    /// Kind of loss recovery; absent: that of each scheme.
+    /// Loss recovery: `go-back-n` or `selective`; absent: the method of each scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub recovery: Option<RecoverySpec>,
-    /// Shortest retransmission timeout with selective recovery; absent: 200 ms.
+    /// Minimum retransmission timeout with selective recovery; absent: 200 ms.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub min_rto: Option<Time>,
-    /// Retransmission timeout with selective recovery until a round-trip time is known; absent: 1 s (RFC 6298).
+    /// Retransmission timeout with selective recovery before the first RTT sample; absent: 1 s (RFC 6298).
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub initial_rto: Option<Time>,
-    /// Time for which nothing new may be acknowledged before a sender gives a flow up, looked at when a retransmission
-    /// timeout expires; absent: 100 s (RFC 1122).
+    /// Time without new acknowledgements after which a sender aborts a flow, checked at each retransmission timeout; absent: 100 s
+    /// (RFC 1122).
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub user_timeout: Option<Time>,
-    /// Time for which a receiver counts a flow in N after its last packet; absent: the larger of 8 base RTTs and 1,024
-    /// frame times.
+    /// Time after its last packet during which a receiver counts a flow as active, that is in the number N of concurrent
+    /// flows; absent: the larger of 8 base RTTs and 1,024 frame times.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub active_window: Option<Time>,
 }
 
-/// The loss recovery of the transport.
+/// Loss recovery of the transport.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum RecoverySpec {
     /// `go-back-n`
     GoBackN,
-    /// `selective`, as TCP does it
+    /// `selective`, as in TCP
     Selective,
 }
 
@@ -276,7 +284,7 @@ impl Default for TransportSpec {
     }
 }
 
-/// One flow.
+/// A flow between two hosts.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
@@ -285,51 +293,51 @@ pub struct FlowSpec {
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// Opened at this time, at line rate.
+    /// Time at which the flow starts, at line rate.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     pub start: Time,
-    /// Payload; absent: sends until `stop` or the end.
+    /// Payload; absent: the flow sends until `stop` or the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub size: Option<Bytes>,
-    /// Stops sending new data at this time.
+    /// Time at which the flow stops sending new data.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub stop: Option<Time>,
-    /// Hosts that are about to send to the same receiver, which its first packets tell (Dart's
-    /// look-ahead). Each flow of an incast should.
+    /// Hosts that are about to send to the same receiver. The first packets of the flow carry this list (Dart's
+    /// look-ahead). Every flow of an incast should list all its senders.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub announces: Vec<String>,
-    /// Number of the incast that `announces` lists; lists of one number count a sender once. Absent: each list counts
-    /// by itself.
+    /// Number of the incast that `announces` describes. Receivers count a sender once among lists with the same number;
+    /// absent: each list is counted separately.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub incast: Option<NonZeroU32>,
-    /// The UDP port of its first subflow, from which those of the others follow; absent: drawn from the seed.
-    /// It says which paths they take.
+    /// UDP source port of the first subflow; the ports of further subflows are derived from it. ECMP selects paths by
+    /// this port. Absent: drawn from the seed.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub port: Option<u16>,
-    /// The flow's own scheme, independent of the others compared with; all flows of a host have the same.
+    /// Scheme of this flow, in place of the run's scheme. All flows of a sending host must use the same scheme.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub scheme: Option<SchemeEntry>,
 }
 
-/// The time series to record.
+/// Quantities to record during the run.
 #[serde_as]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, default)]
 pub struct ObserveSpec {
-    /// Time between two samples.
+    /// Sampling interval.
     #[serde_as(as = "AsText")]
     pub interval: Time,
-    /// Ports whose series are kept, `<switch>:<port>`, `<switch>:<neighbour>` or `all`; empty: those that a
-    /// flow crosses, if they are few. Peaks, means and percentiles are kept for every port anyway.
+    /// Ports whose time series are recorded: `<switch>:<port>`, `<switch>:<neighbour>` or `all`; empty: the ports on the
+    /// paths of flows, if there are at most 8. Peaks, means and percentiles are recorded for every port.
     #[serde(deserialize_with = "one_or_many")]
     #[schemars(schema_with = "one_or_many_schema")]
     pub ports: Vec<String>,
-    /// Keep rate series of the listed flows.
+    /// Record the rates of the first flows that are known before the run, 16 at most.
     pub rates: bool,
-    /// Jain's index is taken over this last part of the run; absent: the last 30 %.
+    /// Length of the window at the end of the run over which Jain's index is computed; absent: 30 % of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(skip_serializing_if = "Option::is_none")]
     pub fairness_window: Option<Time>,
@@ -338,17 +346,18 @@ pub struct ObserveSpec {
     /// Format of the tables: `csv` or `parquet`.
     #[serde(skip_serializing_if = "TableFormat::is_default")]
     pub format: TableFormat,
-    /// Bounds of classes by size, for which completion times are summed up apart.
+    /// Upper bounds of flow size classes, in ascending order; completion times are also summarised per class.
     #[serde_as(as = "Vec<AsText>")]
     #[serde(skip_serializing_if = "Vec::is_empty")]
     pub size_classes: Vec<Bytes>,
-    /// Count marked data packets and the links they crossed, by these classes, and the bytes on all links.
+    /// Count data packets, their ECN marks and the links that they crossed, per class of `size_classes`, and the bytes on
+    /// all links.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub packets: bool,
-    /// Sum up the goodput of flows without a size.
+    /// Summarise the goodput of flows without a size.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub goodput: bool,
-    /// Average the utilisation of links by layer of the fabric.
+    /// Report the mean link utilisation per layer of the fabric.
     #[serde(skip_serializing_if = "std::ops::Not::not")]
     pub layers: bool,
 }
@@ -374,10 +383,10 @@ impl Default for ObserveSpec {
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum TableFormat {
-    /// Text, `flows.csv`
+    /// CSV, such as `flows.csv`
     #[default]
     Csv,
-    /// Apache Parquet, `flows.parquet`
+    /// Apache Parquet, such as `flows.parquet`
     Parquet,
 }
 
@@ -391,19 +400,19 @@ impl TableFormat {
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Serialize, Deserialize, JsonSchema)]
 #[serde(rename_all = "kebab-case")]
 pub enum CsvFile {
-    /// Each flow
+    /// One row per flow
     Flows,
-    /// Queues and utilisation
+    /// Queue lengths and utilisation of observed ports
     Queues,
-    /// Sending rates
+    /// Sending rates of observed flows
     Rates,
-    /// PFC frames
+    /// PFC pause and resume frames
     Pauses,
-    /// `fct-<scheme>.txt`, in the HPCC simulator's eight columns
+    /// Completion times in `fct-<scheme>.txt`, in the eight columns of the HPCC simulator
     Fct,
 }
 
-/// A number that the paper prints.
+/// A value published in the paper.
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub struct PaperNote {
@@ -411,14 +420,14 @@ pub struct PaperNote {
     pub what: String,
     /// The paper's value, as printed.
     pub value: String,
-    /// Figure or section.
+    /// Figure or section of the paper.
     #[serde(default, skip_serializing_if = "String::is_empty")]
     pub source: String,
-    /// Number to show beside it: a place in a scheme's summary such as `fncc.first_slowdown_us`, or two of them, `A /
+    /// Measured value to compare with: a path in a scheme's summary such as `fncc.first_slowdown_us`, or two paths, `A /
     /// B` for their ratio or `A vs B` for the change from B to A.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub ours: Option<String>,
-    /// The reason why ours differs, if it is known.
+    /// Reason for a difference from the paper, if known.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub reason: Option<String>,
 }

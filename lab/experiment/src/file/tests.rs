@@ -92,9 +92,9 @@ fn bad_input_is_named_with_its_place() {
         (&["flows.1.from=h9"], &["x.yaml", "flows[1].from", "host \"h9\" is not declared", "h1 to h3"]),
         (&["flows.1.to=h1"], &["flows[1].to", "cannot send to itself"]),
         (&["flows.0.size=-5KB"], &["flows[0].size", "negative"]),
-        (&["flows.0.size=0B"], &["flows[0].size", "empty"]),
+        (&["flows.0.size=0B"], &["flows[0].size", "at least 1B"]),
         (&["flows.0.start=1ms"], &["flows[0].start", "not before the end"]),
-        (&["flows=[]"], &["flows", "list flows or give a workload"]),
+        (&["flows=[]"], &["flows", "specify `flows`, `workload`"]),
         (&["topology.rate=100"], &["x.yaml", "topology", "has no unit"]),
         (&["topology.kind=torus"], &["x.yaml", "topology", "torus"]),
         (&["duration=0s"], &["duration"]),
@@ -104,12 +104,12 @@ fn bad_input_is_named_with_its_place() {
         (&["pfc=on"], &["pfc"]),
         (&["ecn={kmin: 2KB, kmax: 1KB, pmax: 1%}"], &["ecn", "kmin"]),
         (&["observe.ports=[\"s1:s2\", \"s9:1\"]"], &["observe.ports[1]", "\"s9:1\" is not a switch port"]),
-        (&["name=a/b"], &["name", "directory"]),
+        (&["name=a/b"], &["name", "invalid name \"a/b\""]),
         (&["oops"], &["--set", "not an assignment"]),
         // What only a host or the routes would refuse.
-        (&["mtu=0B"], &["x.yaml", "mtu: 0B leaves no room", "131B"]),
+        (&["mtu=0B"], &["x.yaml", "mtu: 0B is too small", "131B"]),
         (&["transport.base_rtt=0s"], &["transport.base_rtt: zero gives no window"]),
-        (&["transport={recovery: selective}"], &["transport.recovery: fncc needs the ACKs of go-back-n"]),
+        (&["transport={recovery: selective}"], &["transport.recovery: fncc requires the ACKs of go-back-n"]),
         (&["transport={min_rto: 0s}"], &["transport.min_rto: a timer of zero"]),
         (&["policy={imin: 20ns, k: 3}"], &["policy: imin: 20ns is shorter than"]),
         (&["policy={k: 100000}"], &["policy: imin: ", "k = 100000"]),
@@ -119,7 +119,7 @@ fn bad_input_is_named_with_its_place() {
                 "faults=[{kind: attack, host: h1, with: forged, at: 1us, every: 0s, times: 4294967295}]",
                 "policy={}",
             ],
-            &["faults[0].times", "4294967295 packets until the end are more than 100000"],
+            &["faults[0].times", "4294967295 packets before the end of the run exceed 100000"],
         ),
         (
             &["workload={kind: poisson, sizes: 1B, load: 1}", "duration=1s"],
@@ -142,14 +142,17 @@ fn bad_input_is_named_with_its_place() {
             &["workload={kind: jobs, jobs: 4294967295, servers: 2, request: 1B, response: 1B}"],
             &["workload.jobs: 9 billion flows at a time"],
         ),
-        (&["workload={kind: permutation, start: 1ms}"], &["workload.start: 1ms is not before 1ms"]),
+        (
+            &["workload={kind: permutation, start: 1ms}"],
+            &["workload.start: start 1ms must be before stop 1ms"],
+        ),
         (
             &["workload={kind: incast, senders: 2, size: 1B, to: h3, start: 2ms}"],
-            &["workload.start: 2ms is not before 1ms"],
+            &["workload.start: start 2ms must be before stop 1ms"],
         ),
         (
             &["workload={kind: incast, senders: 2, flows: 1, size: 1B}"],
-            &["workload.flows: 1 flows are less than one for each of 2 senders"],
+            &["workload.flows: at least one flow per sender is required: 1 flows, 2 senders"],
         ),
     ];
     for (overrides, parts) in cases {
@@ -164,9 +167,9 @@ fn bad_input_is_named_with_its_place() {
 #[test]
 fn what_a_host_or_the_routes_would_refuse_has_its_line() {
     let text = message(&format!("{GOOD}mtu: 0B\n"), &[]);
-    assert!(text.starts_with("x.yaml:10:6: mtu: 0B leaves no room"), "{text}");
+    assert!(text.starts_with("x.yaml:10:6: mtu: 0B is too small"), "{text}");
     let text = message(&format!("{GOOD}transport:\n  recovery: selective\n"), &[]);
-    assert!(text.starts_with("x.yaml:11:13: transport.recovery: fncc needs"), "{text}");
+    assert!(text.starts_with("x.yaml:11:13: transport.recovery: fncc requires"), "{text}");
     let text = message(&format!("{GOOD}routing: ecmp\n"), &[JELLYFISH, "flows=[{from: h1, to: h2}]"]);
     assert!(
         text.starts_with("x.yaml:10:10: routing: ECMP is not symmetric on this topology, use trees: h"),
@@ -196,7 +199,7 @@ fn an_unknown_parameter_is_marked_at_its_name() {
     let with = |set: &str| message(&GOOD.replace("lhcs: off", set), &[]);
     let (unknown, value) = (with("lhsc: off"), with("lhcs: maybe"));
     assert!(
-        unknown.starts_with("x.yaml:5:42: schemes[1].set.lhsc: fncc has no parameter \"lhsc\""),
+        unknown.starts_with("x.yaml:5:42: schemes[1].set.lhsc: unknown parameter \"lhsc\" of fncc"),
         "{unknown}"
     );
     assert!(value.starts_with("x.yaml:5:48: schemes[1].set.lhcs: "), "{value}");

@@ -1,33 +1,31 @@
-//! A deadlock as `summary.json` has it.
+//! PFC deadlocks in `summary.json`.
 
 use serde::{Deserialize, Serialize};
 use std::fmt;
 
-/// The PFC deadlock that ended a scheme's run: ports of switches that wait for each other in a cycle.
+/// The PFC deadlock that ended the run of a scheme: paused ports that wait for each other in a cycle.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct DeadlockSummary {
-    /// Time at which it was found, in microseconds of virtual time.
+    /// Virtual time of the detection in microseconds.
     pub at_us: f64,
-    /// Queues that wait in a cycle: each for the next, and the last for the first.
+    /// Queues of the cycle: each waits for the next, and the last for the first.
     pub cycle: Vec<StuckQueue>,
-    /// All queues that will never send again, those that wait for the cycle too.
+    /// Number of blocked queues: those of the cycle, and those that wait for the cycle.
     pub queues: usize,
-    /// Packets in them.
+    /// Packets in the blocked queues.
     pub packets: u64,
 }
 
-/// A queue of a deadlock's cycle.
+/// A queue in the cycle of a deadlock.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct StuckQueue {
     /// `<switch>:<egress port>`
     pub port: String,
-    /// Its priority class.
+    /// Priority class.
     pub class: u8,
-    /// Packets in it.
     pub packets: u32,
-    /// Their bytes.
     pub bytes: u64,
-    /// Its first packet, `<source> message <id>`; `None` if that is no packet of a host.
+    /// Packet at the head of the queue, `<source> message <id>`; `None` if it is not a packet of a host.
     pub first: Option<String>,
 }
 

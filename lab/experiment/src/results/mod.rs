@@ -1,6 +1,5 @@
-//! The results of a run: a [`Summary`] (the content of `summary.json`) and, beside it, the time
-//! series and records from which tables, CSV files and plots are drawn. All of it is plain data;
-//! a backend (virtual time, Mininet) fills it, the report reads it.
+//! The results of a run: a [`Summary`] (the content of `summary.json`), and the time series and records for tables and plots.
+//! All types are plain data, written by a backend (simulator, Mininet) and read by the report.
 
 mod deadlock;
 mod policy;
@@ -22,50 +21,47 @@ use weir_units::Time;
 /// A whole run: every scheme of one experiment, under one seed.
 #[derive(Clone, Debug)]
 pub struct Results {
-    /// The numbers of `summary.json`.
+    /// The content of `summary.json`.
     pub summary: Summary,
-    /// Scheme label to what was recorded over time, in the order of the experiment file.
+    /// Time series and records by scheme label.
     pub traces: BTreeMap<String, SchemeTrace>,
-    /// Scheme labels in the order in which the experiment lists them.
+    /// Scheme labels in the order of the experiment file.
     pub order: Vec<String>,
 }
 
-/// Results of one scheme, at its end or so far.
+/// Complete or intermediate results of one scheme.
 #[derive(Clone, Debug)]
 pub struct SchemeSnapshot {
-    /// Its place in the experiment's list.
+    /// Index of the scheme in the experiment, from 0.
     pub index: usize,
-    /// Its label.
     pub label: String,
-    /// Its numbers.
     pub summary: SchemeSummary,
-    /// The recorded series.
     pub trace: SchemeTrace,
     /// Virtual time reached.
     pub now: Time,
-    /// Packet-hops until then.
+    /// Packet-hops up to `now`.
     pub packet_hops: u64,
-    /// Routes of all switches.
+    /// Number of routes in the tables of all switches.
     pub routes: usize,
-    /// Over every packet arrival until then.
+    /// Hash over all packet arrivals up to `now`.
     pub fingerprint: u64,
 }
 
-/// Identifies the run whose parts are kept.
+/// The part of a run's summary that does not depend on the scheme.
 #[derive(Clone, Debug, Default)]
 pub struct RunHeader {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// Seed of every random stream.
     pub seed: u64,
-    /// Seconds it took.
+    /// Wall-clock duration of the run in seconds.
     pub wall_s: f64,
-    /// True if something of it is missing.
+    /// True if the run was interrupted, so that results are missing or incomplete.
     pub partial: bool,
 }
 
 impl Results {
-    /// Combines the schemes of a run in virtual time, in the experiment's order.
+    /// Combines the results of the schemes of a simulated run. The digest covers label, fingerprint and summary of every
+    /// scheme, in the order of the experiment.
     #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
     pub fn from_parts(heading: RunHeader, parts: impl IntoIterator<Item = SchemeSnapshot>) -> Results {
         let mut parts: Vec<SchemeSnapshot> = parts.into_iter().collect();
@@ -91,14 +87,15 @@ impl Results {
     }
 }
 
-/// Returns SHA-256 of all schemes' numbers in hexadecimal, the digest of a back end without events.
+/// Returns the SHA-256 of the summaries in hexadecimal: the digest of a run on a backend that has no event fingerprints.
 #[expect(clippy::missing_panics_doc, reason = "plain data serialises")]
 pub fn digest(schemes: &BTreeMap<String, SchemeSummary>) -> String {
     let bytes = Sha256::digest(serde_json::to_vec(schemes).expect("plain data serialises"));
     bytes.iter().map(|byte| format!("{byte:02x}")).collect()
 }
 
-/// Returns free text as part of a file name: what does not belong there becomes a dash.
+/// Converts free text to a part of a file name, by replacing all other characters than letters, digits, `.`, `_` and `-` by a
+/// dash.
 pub fn file_name(name: &str) -> String {
     name.chars().map(|c| if c.is_alphanumeric() || "._-".contains(c) { c } else { '-' }).collect()
 }

@@ -1,43 +1,43 @@
-//! The part of `summary.json` about policies.
+//! Policy statistics in `summary.json`.
 
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// Statistics of policies, all hosts together.
+/// Policy statistics, summed over all hosts.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicySummary {
-    /// Imin of the hosts without one of their own, in microseconds.
+    /// Imin in microseconds, of the hosts that are not listed in `policy.tune`.
     pub imin_us: f64,
-    /// Number of doublings of the interval.
+    /// Maximum number of doublings of the interval.
     pub imax: u32,
-    /// The redundancy constant; 0: infinity.
+    /// Redundancy constant; 0: infinity.
     pub k: u32,
-    /// Every policy that was set, by time.
+    /// All policies that were set, sorted by time.
     pub sets: Vec<PolicySetSummary>,
     /// Messages sent.
     pub sent: u64,
-    /// Messages not sent because others had said the same.
+    /// Messages suppressed by Trickle's redundancy constant.
     pub suppressed: u64,
-    /// Timers reset.
+    /// Resets of Trickle timers.
     pub resets: u64,
-    /// Messages heard that said what the host held.
+    /// Received messages with the policy that the host has.
     pub consistent: u64,
-    /// Messages heard that said more.
+    /// Received messages with a newer policy.
     pub newer: u64,
-    /// Messages heard that said less.
+    /// Received messages with an older policy.
     pub older: u64,
-    /// Reasons why hosts did not run the policy that they hold, with counts; only reasons that occurred.
+    /// Rejected policies by reason, without zeros: the host stores such a policy, but does not apply it.
     pub refused: BTreeMap<String, u64>,
-    /// Hosts told that what was set there has lost.
+    /// Hosts that were notified that a policy set at them was superseded by a concurrent one.
     pub lost: u64,
-    /// Lifetimes that ended.
+    /// Policies whose lifetime ended.
     pub expired: u64,
-    /// POLICY packets over all packets that switches took, over the whole run.
+    /// Share of POLICY packets among all packets that switches received, over the whole run.
     pub fabric_share: f64,
-    /// The same over the last half of the run.
+    /// Share of POLICY packets over the second half of the run.
     pub fabric_share_late: f64,
-    /// Messages per interval since the last policy: the first interval is Imin, and each is twice as long as the one
-    /// before. The incomplete interval at the end is left out.
+    /// Messages per interval since the last policy was set. The first interval is Imin, and each is twice as long as the one
+    /// before. An incomplete interval at the end is omitted.
     pub intervals: Vec<PolicyInterval>,
 }
 
@@ -46,32 +46,32 @@ pub struct PolicySummary {
 pub struct PolicySetSummary {
     /// Time in microseconds.
     pub at_us: f64,
-    /// At which host.
+    /// Host at which the policy was set.
     pub via: String,
-    /// Id of the new policy, such as `3 by 10.0.0.1`; empty if it was refused.
+    /// Id of the new policy, such as `3 by 10.0.0.1`; empty if the policy was rejected.
     pub id: String,
-    /// The change.
+    /// Changed values, such as `eta=0.9`, separated by spaces.
     pub change: String,
-    /// The reason of a refusal.
+    /// Reason of the rejection.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub error: Option<String>,
-    /// Hosts that came to run it.
+    /// Number of hosts that applied the policy.
     pub hosts: u64,
-    /// Time until all hosts ran it, in microseconds; `None` if some never did.
+    /// Time from `at_us` until all hosts had applied the policy, in microseconds; `None` if some never did.
     pub all_after_us: Option<f64>,
-    /// The same in Imin.
+    /// `all_after_us` in units of Imin.
     pub all_after_imin: Option<f64>,
 }
 
-/// Messages in an interval.
+/// Number of messages in an interval.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PolicyInterval {
-    /// From here, in microseconds,
+    /// Start in microseconds.
     pub from_us: f64,
-    /// to here.
+    /// End in microseconds.
     pub to_us: f64,
-    /// Messages that all hosts sent.
+    /// Messages sent by all hosts.
     pub messages: u64,
-    /// The same per host.
+    /// Mean number of messages per host.
     pub per_host: f64,
 }

@@ -1,26 +1,26 @@
-//! The series recorded over time for one scheme.
+//! Time series and records of the run of one scheme.
 
 use crate::file::flow_name;
 use std::sync::Arc;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Records of one scheme's run. Series have one value per [`interval`](Self::interval): value `i`
-/// belongs to the time `(i + 1) * interval`.
+/// Time series and records of the run of one scheme. Series have one value per [`interval`](Self::interval): value `i` is the
+/// sample at time `(i + 1) * interval`.
 #[derive(Clone, Debug, Default)]
 pub struct SchemeTrace {
-    /// Time between two samples.
+    /// Sampling interval.
     pub interval: Time,
-    /// Virtual time at the end of the run.
+    /// Time at the end of the run.
     pub end: Time,
-    /// Observed egress ports: queue and utilisation.
+    /// Queues and utilisation of observed egress ports.
     pub ports: Vec<PortSeries>,
-    /// Observed flows: sending rate.
+    /// Sending rates of observed flows.
     pub rates: Vec<RateSeries>,
-    /// Every PFC pause and resume, in order of time.
+    /// All PFC pauses and resumes, sorted by time.
     pub pauses: Vec<PauseRecord>,
-    /// Every flow that started, in order of start.
+    /// All flows that started, sorted by start.
     pub flows: Vec<FlowRecord>,
-    /// A sample of packets, in the order in which they were sent; empty unless it was requested.
+    /// A sample of packets, in the order of sending; empty unless packet paths were requested.
     pub packets: Vec<PacketPath>,
 }
 
@@ -38,110 +38,108 @@ pub struct PortSeries {
     pub port: String,
     /// Name of the node at the other end, such as `s2` or `h3`.
     pub towards: String,
-    /// Bytes queued at the sample.
+    /// Bytes queued at the time of the sample.
     pub queue_bytes: Vec<u64>,
-    /// Bytes sent since the sample before, over what the link could have sent.
+    /// Bytes sent since the previous sample, as a share of the link's capacity.
     pub utilisation: Vec<f64>,
 }
 
 /// One flow's sender over time.
 #[derive(Clone, Debug)]
 pub struct RateSeries {
-    /// `<from>-><to>`, with `#n` behind it if there are several.
+    /// Name of the flow: `<from>-><to>`, followed by `#n` from the second flow between these hosts on.
     pub flow: String,
-    /// Pacing rate at the sample, zero before the start and after the end.
+    /// Pacing rate at the time of the sample; 0 before the start and after the end of the flow.
     pub rate: Vec<Bandwidth>,
-    /// Payload acknowledged since the sample before.
+    /// Rate at which payload was acknowledged since the previous sample.
     pub goodput: Vec<Bandwidth>,
 }
 
 /// The path of a packet.
 #[derive(Clone, Debug)]
 pub struct PacketPath {
-    /// `DATA`, `ACK` and so on.
+    /// Packet type, such as `DATA` or `ACK`.
     pub kind: &'static str,
     /// Sending host.
     pub from: String,
     /// Receiving host.
     pub to: String,
-    /// The sender's number of the message.
+    /// Message id, assigned by the sender.
     pub message: u32,
-    /// First byte of the payload, or the first byte that an ACK asks for.
+    /// Sequence number of the first payload byte; in an ACK, of the next expected byte.
     pub seq: u32,
-    /// Length of the frame as the host sent it.
+    /// Frame length as sent by the host.
     pub bytes: u32,
-    /// Times at which its first and its last bit left the host.
+    /// Times at which the first and the last bit left the host.
     pub sent: (Time, Time),
-    /// Switches that it came to, in this order.
+    /// Switches in the order of arrival.
     pub hops: Vec<PacketHop>,
-    /// Time of its arrival at a host; `None` if it was lost, or on its path when the run ended.
+    /// Time of arrival at a host; `None` if the packet was lost, or in flight at the end of the run.
     pub delivered: Option<Time>,
 }
 
 /// A packet at a switch.
 #[derive(Clone, Debug)]
 pub struct PacketHop {
-    /// The switch.
     pub switch: String,
-    /// The egress port; `None` if it did not leave.
+    /// Egress port; `None` if the packet did not leave the switch.
     pub port: Option<u16>,
-    /// Time of its arrival.
+    /// Time of arrival.
     pub arrived: Time,
-    /// Time at which its last bit left; `None` if it did not.
+    /// Time at which the last bit left the switch; `None` if the packet did not leave.
     pub left: Option<Time>,
 }
 
-/// A PFC frame.
+/// A PFC frame sent by a switch.
 #[derive(Clone, Debug)]
 pub struct PauseRecord {
-    /// Time at which it was sent.
+    /// Time of sending.
     pub time: Time,
-    /// The switch that sent it.
+    /// Sending switch.
     pub switch: String,
-    /// The egress port.
+    /// Egress port of the frame.
     pub port: u16,
     /// Priority class.
     pub priority: u8,
-    /// Pause, or resume.
+    /// True: pause; false: resume.
     pub is_pause: bool,
 }
 
-/// One flow. Runs have many: no text of its own.
+/// A flow that started. Runs have millions of flows, so host names are shared and the flow's name is not stored.
 #[derive(Clone, Debug)]
 pub struct FlowRecord {
     /// Sending host.
     pub from: Arc<str>,
     /// Receiving host.
     pub to: Arc<str>,
-    /// The how manieth of its pair of hosts, from 1.
+    /// Position among the flows of the same sender and receiver, from 1; the n of `h1->h2#n`.
     pub ordinal: u32,
-    /// The UDP port that is its entropy.
+    /// UDP source port; selects the path among those of equal cost.
     pub port: u16,
-    /// One of an incast.
+    /// True if the flow is part of an incast.
     pub incast: bool,
-    /// Payload to carry; `None` if it runs until the end.
+    /// Payload; `None` if the flow sends until the end of the run.
     pub size: Option<Bytes>,
-    /// Time at which it was opened.
     pub start: Time,
-    /// From opening to the last byte acknowledged at the sender; `None` if unfinished.
+    /// Time from the start until the sender received the ACK of the last byte; `None` if unfinished.
     pub fct: Option<Time>,
-    /// The reason why the sender gave it up; `None` if it did not.
+    /// The reason why the sender aborted the flow; `None` if it did not.
     pub error: Option<Arc<str>>,
     /// Completion time on an idle fabric (docs/algorithms/methods.md#completion-times); `None` if it has no size.
     pub ideal: Option<Time>,
-    /// Payload acknowledged.
+    /// Acknowledged payload.
     pub acked: Bytes,
-    /// Data packets sent again.
+    /// Retransmitted data packets.
     pub retransmits: u64,
 }
 
 impl FlowRecord {
-    /// `<from>-><to>`, with `#n` behind it if there are several.
+    /// Returns the name of the flow, see [`flow_name`].
     pub fn name(&self) -> String {
         flow_name(&self.from, &self.to, self.ordinal)
     }
 
-    /// Completion time over ideal, at least 1.
+    /// Returns completion time over ideal, at least 1; `None` if the flow is unfinished or has no size.
     pub fn slowdown(&self) -> Option<f64> {
         let (fct, ideal) = (self.fct?, self.ideal?);
         Some((fct.as_ps() as f64 / ideal.as_ps() as f64).max(1.0))

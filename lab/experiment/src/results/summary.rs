@@ -1,88 +1,87 @@
-//! The shape of `summary.json` (`docs/summary.md` says what each number means).
+//! The content of `summary.json`. `docs/summary.md` defines each metric.
 
 use super::{DeadlockSummary, PolicySummary};
 use serde::{Deserialize, Serialize};
 use std::collections::BTreeMap;
 
-/// One experiment, all schemes. The same file and seed give the same bytes, `wall_s` apart.
+/// Results of all schemes of an experiment. The same file and seed give the same bytes, except for `wall_s`.
 #[derive(Clone, Debug, PartialEq, Serialize, Deserialize)]
 pub struct Summary {
-    /// The experiment's name.
+    /// Name of the experiment.
     pub experiment: String,
-    /// `sim` (virtual time) or `mininet`.
+    /// `sim` or `mininet`.
     pub backend: String,
-    /// The seed of every random stream.
     pub seed: u64,
-    /// SHA-256 over everything that happened, `wall_s` apart: equal digests, equal runs.
+    /// SHA-256 over the results and, in virtual time, all packet arrivals, without `wall_s`. Runs with equal digests are equal.
     pub digest: String,
-    /// Virtual seconds simulated, all schemes together.
+    /// Virtual time in seconds, summed over the schemes.
     pub virtual_s: f64,
-    /// Seconds it took.
+    /// Wall-clock duration of the run in seconds.
     pub wall_s: f64,
-    /// Packets through switches: one packet through one switch, ingress and egress, is one hop.
+    /// Number of passes of packets through switches, ingress and egress counted as one.
     pub packet_hops: u64,
-    /// True when the run was interrupted: the numbers cover what had been simulated until then.
+    /// True if the run was interrupted; the results then cover the time until the interruption.
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     pub partial: bool,
-    /// Scheme label to its results.
+    /// Results by scheme label.
     pub schemes: BTreeMap<String, SchemeSummary>,
 }
 
 /// Summary of one scheme.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct SchemeSummary {
-    /// `<switch>:<port>` to its egress queue, for every port that sent a packet.
+    /// Egress queues by `<switch>:<port>`, for every port that sent a packet.
     pub queues: BTreeMap<String, QueueSummary>,
-    /// `<switch>:<port>` to bytes sent over bytes possible, for the same ports.
+    /// Bytes sent as a share of the link's capacity, by `<switch>:<port>`, for the same ports.
     pub utilisation: BTreeMap<String, f64>,
-    /// Time at which the first flow reduced its rate after a later flow had joined, in microseconds of virtual time;
-    /// `None` if it never did, or no flow joined later.
+    /// Time in microseconds at which the first flow reduced its rate after a later flow had joined; `None` if it never did,
+    /// or no flow joined later.
     pub first_slowdown_us: Option<f64>,
     /// Jain's fairness index of goodput over the fairness window; `None` with fewer than two flows.
     pub jain: Option<f64>,
-    /// Drop reason to packets dropped, over all switches and hosts; only reasons that occurred.
+    /// Dropped packets by reason, over all switches and hosts, without zeros.
     pub drops: BTreeMap<String, u64>,
     /// Packets that switches marked ECN CE.
     pub marks: u64,
-    /// PFC pause frames sent (resumes not counted).
+    /// PFC pause frames sent, without resumes.
     pub pauses: u64,
     /// Packets deflected by IOFD.
     pub deflections: u64,
-    /// Data packets that hosts sent again.
+    /// Data packets that hosts retransmitted.
     pub retransmits: u64,
-    /// Retransmission timeouts, where there were any.
+    /// Retransmission timeouts.
     #[serde(default, skip_serializing_if = "is_zero")]
     pub timeouts: u64,
-    /// Number of times that a message fell back from several subflows to one (AMP), if any.
+    /// Number of times that a message fell back from several subflows to one (AMP).
     #[serde(default, skip_serializing_if = "is_zero")]
     pub suppressions: u64,
     /// Completion times of flows with a size.
     pub fct: Fct,
-    /// The deadlock that ended the run, if one did.
+    /// The PFC deadlock that ended the run; `None` if there was no deadlock.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub deadlock: Option<DeadlockSummary>,
-    /// Statistics of policies, if hosts take part.
+    /// Policy statistics; `None` without the key `policy`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub policy: Option<PolicySummary>,
-    /// Completion times of a workload's jobs, if it has jobs.
+    /// Completion times of jobs; `None` if no job finished.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub jobs: Option<JobTimes>,
-    /// Statistics of packets, in total and by class of size, with `observe.packets`.
+    /// Packet statistics, in total and by size class, with `observe.packets`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub packets: Option<PacketSummary>,
     /// Goodput of flows without a size, with `observe.goodput`.
     #[serde(default, skip_serializing_if = "Option::is_none")]
     pub goodput: Option<GoodputSummary>,
-    /// Utilisation of the layers of the fabric, that of hosts' links first, with `observe.layers`.
+    /// Utilisation by layer of the fabric, starting with the links of hosts, with `observe.layers`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub layers: Vec<LayerSummary>,
-    /// Queues that share ports by weight: the goodput in the fairness window of flows that ran all through it, in
-    /// Gbit/s, by the queue of their DATA.
+    /// Goodput in Gbit/s over the fairness window by weighted queue, of the flows that ran during the whole window; empty
+    /// without the key `queues`.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub queue_gbps: Vec<f64>,
 }
 
-/// The goodput of flows without a size: payload acknowledged over the time since the flow was opened.
+/// Goodput of flows without a size: acknowledged payload over the time since the start of the flow.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct GoodputSummary {
     /// Number of flows.
@@ -97,49 +96,49 @@ pub struct GoodputSummary {
     pub p95_gbps: f64,
 }
 
-/// The switch ports to links of one layer.
+/// Utilisation of the links of one layer of the fabric.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct LayerSummary {
-    /// Number of ports, of both ends of a link between switches.
+    /// Number of switch ports; a link between switches counts twice.
     pub ports: u64,
-    /// Mean of their utilisations over the whole run, 0..1.
+    /// Mean utilisation of these ports over the whole run, 0 to 1.
     pub utilisation: f64,
 }
 
-/// Packets on links, and data packets where they arrived.
+/// Packet counts of one scheme.
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PacketSummary {
-    /// As that of the whole [`Summary`], of this scheme.
+    /// [`Summary::packet_hops`] of this scheme.
     pub packet_hops: u64,
-    /// Frame bytes of all packets on all links, those of hosts too: a packet over three links counts three times.
+    /// Frame bytes summed over all links, including those of hosts: a packet over three links counts three times.
     pub link_bytes: u64,
-    /// The classes of `observe.size_classes`, small to large, or one of all; the last has no upper bound.
+    /// The classes of `observe.size_classes` in ascending order; one class of all flows if there are none.
     pub classes: Vec<PacketClass>,
 }
 
-/// The data packets of flows of one class of sizes, as their receivers got them.
+/// Data packets that receivers got from the flows of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct PacketClass {
-    /// Their flows are larger than this.
+    /// Exclusive lower bound of the flow size.
     pub over_bytes: u64,
-    /// And no larger than this.
+    /// Inclusive upper bound of the flow size; `None` for the last class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upto_bytes: Option<u64>,
     /// Packets received, including retransmissions.
     pub received: u64,
-    /// Packets among them that were marked CE.
+    /// Received packets with an ECN CE mark.
     pub marked: u64,
-    /// ACKs that told senders of a mark: receivers may keep it to themselves.
+    /// ACKs with an ECN echo. May be less than `marked`, because a receiver may suppress the echo.
     pub echoed: u64,
-    /// `marked` over `received`; `None` if nothing was.
+    /// `marked` over `received`; `None` if no packet was received.
     pub marked_share: Option<f64>,
-    /// `echoed` over `received`.
+    /// `echoed` over `received`; `None` if no packet was received.
     pub echoed_share: Option<f64>,
-    /// Links that a packet crossed, those of the two hosts too, on average.
+    /// Mean number of links that a packet crossed, including those of the two hosts.
     pub mean_links: Option<f64>,
 }
 
-/// From the first request of a job to the last byte of its last answer.
+/// Job completion times, from the first request of a job to the last byte of its last response.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct JobTimes {
     /// Number of finished jobs.
@@ -154,7 +153,7 @@ pub struct JobTimes {
     pub p99_us: f64,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+#[allow(clippy::trivially_copy_pass_by_ref)] // Signature required by serde.
 fn is_zero(count: &u64) -> bool {
     *count == 0
 }
@@ -162,48 +161,48 @@ fn is_zero(count: &u64) -> bool {
 /// One egress queue over the whole run.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct QueueSummary {
-    /// The most it ever held.
+    /// Maximum over the run.
     pub peak_bytes: u64,
     /// Mean over the samples.
     pub mean_bytes: f64,
-    /// 99th percentile over the samples, upper edge of its 1000-byte bin (as HPCC's queue monitor).
+    /// 99th percentile over the samples: the upper edge of its 1000-byte bin, as in HPCC's queue monitor.
     pub p99_bytes: u64,
 }
 
-/// Flow completion times, as slowdown against an idle fabric (docs/algorithms/methods.md#completion-times).
+/// Flow completion times, as slowdown relative to an idle fabric (docs/algorithms/methods.md#completion-times).
 #[derive(Clone, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct Fct {
-    /// Flows finished.
+    /// Number of finished flows.
     pub count: u64,
-    /// Flows with a size that had started and not finished at the end, failed ones included.
+    /// Flows with a size that started and did not finish before the end of the run, including aborted flows.
     pub unfinished: u64,
-    /// Flows that their senders gave up, with a size or without, by reason.
+    /// Flows that their senders aborted, with or without a size, by reason.
     #[serde(default, skip_serializing_if = "BTreeMap::is_empty")]
     pub failed: BTreeMap<String, u64>,
     /// Over all finished flows; `None` when there are none.
     pub slowdown: Option<Percentiles>,
-    /// Equal-count buckets by flow size, small to large, as HPCC's `fct_analysis.py` cuts them.
+    /// Buckets of equal counts in ascending order of flow size, as in HPCC's `fct_analysis.py`.
     pub by_size: Vec<FctBucket>,
-    /// The classes of `observe.size_classes`, small to large; the last has no upper bound.
+    /// The classes of `observe.size_classes` in ascending order; the last has no upper bound.
     #[serde(default, skip_serializing_if = "Vec::is_empty")]
     pub classes: Vec<FctClass>,
 }
 
-/// The flows of one class of sizes.
+/// Completion times of the flows of one size class.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FctClass {
     /// They are larger than this.
     pub over_bytes: u64,
-    /// And no larger than this.
+    /// Inclusive upper bound of the flow size; `None` for the last class.
     #[serde(skip_serializing_if = "Option::is_none")]
     pub upto_bytes: Option<u64>,
     /// Number of finished flows.
     pub count: u64,
-    /// Their slowdown; `None` if there are none.
+    /// Slowdown; `None` if no flow finished.
     pub slowdown: Option<Percentiles>,
-    /// Their completion times in microseconds.
+    /// Completion times in microseconds.
     pub fct_us: Option<Percentiles>,
-    /// Mean of their throughputs, each the flow's size over its completion time, in Gbit/s.
+    /// Mean over the flows of size divided by completion time, in Gbit/s.
     #[serde(default)]
     pub goodput_gbps: Option<f64>,
 }
@@ -221,14 +220,13 @@ pub struct Percentiles {
     pub p99: f64,
 }
 
-/// The flows up to one size and above the bucket before.
+/// Flows up to one size that are larger than those of the previous bucket.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Serialize, Deserialize)]
 pub struct FctBucket {
     /// Size of the largest flow in the bucket.
     pub upto_bytes: u64,
-    /// Flows in the bucket.
+    /// Number of flows in the bucket.
     pub count: u64,
-    /// Their slowdown.
     #[serde(flatten)]
     pub slowdown: Percentiles,
 }

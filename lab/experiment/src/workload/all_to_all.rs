@@ -11,33 +11,33 @@ use std::collections::VecDeque;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Bytes, Time};
 
-/// Every host sends a flow to every other, the next when one is done.
+/// Every host sends a flow to every other host; the next flow starts when one completes.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct AllToAllSpec {
-    /// Payload of each.
+    /// Payload of each flow.
     #[serde_as(as = "AsText")]
     size: Bytes,
-    /// Time at which the first start.
+    /// Start of the first flows.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// Flows of a host at a time.
+    /// Number of concurrent flows per host.
     #[serde(default = "one")]
     parallel: u32,
-    /// The hosts that take part.
+    /// Participating hosts; absent: all hosts.
     #[serde(default)]
     hosts: Option<String>,
-    /// Scheme of their senders, instead of the run's.
+    /// Scheme of these hosts, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
 
 impl Workload for AllToAllSpec {
     const KIND: &'static str = "all-to-all";
-    const ABOUT: &'static str = "every host sends a flow to every other, the next when one is done";
+    const ABOUT: &'static str = "every host sends a flow to every other host, the next when one completes";
 
     fn title(&self) -> String {
         format!("all to all with {}", self.size)
@@ -55,7 +55,10 @@ impl Workload for AllToAllSpec {
         fabric.within(self.start, None)?;
         let hosts = self.senders(fabric)?;
         if hosts.len() < 2 || self.parallel == 0 {
-            return Err(InvalidKey::new("", "two hosts or more have one flow or more at a time"));
+            return Err(InvalidKey::new(
+                "",
+                "requires at least two hosts, and `parallel` must be at least 1",
+            ));
         }
         let (size, start) = (not_empty("size", self.size)?, self.start);
         let each = (self.parallel as usize).min(hosts.len() - 1);
@@ -67,11 +70,12 @@ impl Workload for AllToAllSpec {
     }
 }
 
-/// The n-th flow of a host goes to the n-th host after it, so that no host receives from all at once.
+/// The source of `all-to-all`. The n-th flow of a host goes to the n-th host after it, so that the hosts do not all send to the
+/// same receiver at once.
 struct AllToAll {
     size: Bytes,
     hosts: Vec<HostIx>,
-    /// Flows that each has begun.
+    /// Number of flows that each host has started.
     begun: Vec<usize>,
     ready: VecDeque<(Time, usize)>,
 }
@@ -90,7 +94,7 @@ impl FlowSource for AllToAll {
 
     fn on_acked(&mut self, flow: FlowEnd, now: Time) {
         let host = flow.tag as usize;
-        // One that is ready to begin counts as begun.
+        // Flows in `ready` are not yet counted in `begun`.
         let waiting = self.ready.iter().filter(|(_, other)| *other == host).count();
         if self.begun[host] + waiting < self.hosts.len() - 1 {
             self.ready.push_back((now, host));

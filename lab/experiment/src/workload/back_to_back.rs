@@ -15,42 +15,42 @@ use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::Time;
 
-/// Every host always has an active flow, each to a host drawn at random: when one is complete the next starts (AMP §5.3).
+/// Every host always has an active flow to a random host: when a flow completes, the next one starts (AMP §5.3).
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct BackToBackSpec {
-    /// Payload of each.
+    /// Payload of each flow.
     sizes: SizesSpec,
-    /// Flows of a host at a time.
+    /// Number of concurrent flows per host.
     #[serde(default = "one")]
     parallel: u32,
-    /// Time at which the first start.
+    /// Start of the first flows.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// No flow starts later; absent: until the end of the run.
+    /// No flow starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
     /// Largest number of flows.
     #[serde(default)]
     count: Option<u64>,
-    /// Hosts that send; absent: all.
+    /// Sending hosts; absent: all hosts.
     #[serde(default)]
     from: Option<String>,
-    /// Hosts that receive; absent: all.
+    /// Receiving hosts; absent: all hosts.
     #[serde(default)]
     to: Option<String>,
-    /// Scheme of the senders, instead of the run's.
+    /// Scheme of the senders, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
 
 impl Workload for BackToBackSpec {
     const KIND: &'static str = "back-to-back";
-    const ABOUT: &'static str = "every host always has an active flow: when one is complete the next starts";
+    const ABOUT: &'static str = "every host always has an active flow: when one completes, the next starts";
 
     fn title(&self) -> String {
         format!("back to back with {}", self.sizes)
@@ -83,7 +83,7 @@ impl Workload for BackToBackSpec {
     }
 }
 
-/// Every sender always has the same number of active flows.
+/// The source of `back-to-back`: every sender always has the same number of active flows.
 struct BackToBack {
     sizes: Arc<Sizes>,
     stop: Time,

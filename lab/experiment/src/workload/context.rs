@@ -1,4 +1,4 @@
-//! Resolves the keys of workloads on a fabric.
+//! The fabric and the random streams of workloads, and checks of common keys.
 
 use super::sizes::{Sizes, SizesSpec};
 use crate::rng::RandomStream;
@@ -10,23 +10,23 @@ use weir_host::suggest::did_you_mean;
 use weir_host::wire::min_max_announced;
 use weir_units::{Bandwidth, Bytes, Ratio, Time};
 
-/// A key that is wrong, and why.
+/// An error in the keys of a workload or topology; reported with the key's line and column.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct InvalidKey {
-    /// The key; empty if it is the workload or the topology as a whole.
+    /// Name of the key; empty for the workload or topology as a whole.
     pub key: &'static str,
-    /// The problem and what to do.
+    /// What is wrong, and what would be valid.
     pub reason: String,
 }
 
 impl InvalidKey {
-    /// Returns an error about a key.
+    /// Creates an error about `key`.
     pub fn new(key: &'static str, reason: impl Into<String>) -> InvalidKey {
         InvalidKey { key, reason: reason.into() }
     }
 }
 
-/// The fabric that a workload runs on, and for how long.
+/// The fabric on which a workload runs, and the length of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct WorkloadContext<'a> {
     /// Hosts, switches and links.
@@ -35,17 +35,17 @@ pub struct WorkloadContext<'a> {
     pub seed: u64,
     /// Length of the run.
     pub duration: Time,
-    /// Largest Ethernet frame.
+    /// Largest Ethernet frame, including the Ethernet header.
     pub mtu: Bytes,
 }
 
 impl WorkloadContext<'_> {
-    /// Returns the hosts of a set such as `h1-h64`, `h1-h128/2` (every second) or `h1,h5,h9-h12`, in order and each
-    /// once; all hosts for `None`.
+    /// Returns the hosts of a set such as `h1-h64`, `h1-h128/2` (every second) or `h1,h5,h9-h12`, in the order of the
+    /// topology and without duplicates; all hosts for `None`.
     ///
     /// # Errors
     ///
-    /// If the set names hosts that do not exist, or is not well formed.
+    /// If the set has an undeclared host or is malformed. `key` is the key of the error.
     pub fn hosts(&self, key: &'static str, set: Option<&str>) -> Result<Vec<HostIx>, InvalidKey> {
         host_set(self.topology, set).map_err(|reason| InvalidKey { key, reason })
     }
@@ -55,86 +55,88 @@ impl WorkloadContext<'_> {
         self.topology.link(self.topology.host(host).link).rate
     }
 
-    /// Returns the time from `start` to `stop`, or to the end of the run.
+    /// Returns the interval from `start` to `stop`, limited by the end of the run.
     ///
     /// # Errors
     ///
-    /// If it is empty.
+    /// If the interval is empty.
     pub fn within(&self, start: Time, stop: Option<Time>) -> Result<Range<Time>, InvalidKey> {
         let stop = stop.unwrap_or(self.duration).min(self.duration);
         if start < stop {
             Ok(start..stop)
         } else {
-            Err(InvalidKey::new("start", format!("{start} is not before {stop}")))
+            Err(InvalidKey::new("start", format!("start {start} must be before stop {stop}")))
         }
     }
 }
 
-/// The random streams of a workload. Each is independent of all others of the run.
+/// The random streams of a workload. Each stream is independent of all other streams of the run.
 #[derive(Clone, Copy, Debug)]
 pub struct RandomStreams {
     /// Seed of the run.
     pub(super) seed: u64,
-    /// Number of the workload among those that make flows as time goes on.
+    /// Index of the workload among those that generate flows during the run.
     pub(super) number: usize,
 }
 
 impl RandomStreams {
-    /// Returns the stream of a name from its beginning.
+    /// Returns the stream with this name, from its beginning.
     pub fn named(&self, name: &str) -> RandomStream {
         RandomStream::new(self.seed, &format!("workload {} {name}", self.number))
     }
 
-    /// Returns the random number from which the workload counts its incasts. Those of another workload hardly meet them.
+    /// Returns the number of the workload's first incast. It is random, so that the incasts of two workloads are unlikely to
+    /// have equal numbers.
     pub(super) fn first_number(&self) -> u32 {
         self.named("numbers").next_u64() as u32
     }
 
-    /// Returns the stream of a host from its beginning.
+    /// Returns the stream of a host, from its beginning.
     pub fn of_host(&self, host: HostIx) -> RandomStream {
         self.named(&format!("h{}", host.0))
     }
 }
 
-/// Returns the load as a share between 0 and 1.
+/// Checks that the load is above 0 and at most 1.
 pub(super) fn load(load: Ratio) -> Result<f64, InvalidKey> {
     match load.get() {
         share if share > 0.0 && share <= 1.0 => Ok(share),
-        _ => Err(InvalidKey::new("load", format!("{load} is more than a link carries, or nothing"))),
+        _ => Err(InvalidKey::new("load", format!("must be above 0 and at most 100 %, found {load}"))),
     }
 }
 
-/// Returns the period `every` if it is not zero.
+/// Checks that the period `every` is not 0.
 pub(super) fn period(every: Time) -> Result<Time, InvalidKey> {
-    if every == Time::ZERO { Err(InvalidKey::new("every", "cannot be zero")) } else { Ok(every) }
+    if every == Time::ZERO { Err(InvalidKey::new("every", "must be positive")) } else { Ok(every) }
 }
 
-/// Returns the error for a `load` beside an `every`.
+/// The error for a workload with both `load` and `every`.
 pub(super) fn load_and_every_conflict() -> InvalidKey {
-    InvalidKey::new("load", "`every` already gives the interval")
+    InvalidKey::new("load", "`load` and `every` are mutually exclusive")
 }
 
-/// Returns the size if it is not zero.
+/// Checks that the size is not 0.
 pub(super) fn not_empty(key: &'static str, size: Bytes) -> Result<Bytes, InvalidKey> {
-    if size == Bytes::ZERO { Err(InvalidKey::new(key, "empty flows never start")) } else { Ok(size) }
+    if size == Bytes::ZERO { Err(InvalidKey::new(key, "must be at least 1B")) } else { Ok(size) }
 }
 
-/// Returns an error unless messages of `size` bytes can list this number of senders.
+/// Checks that messages of `size` bytes can announce this number of senders.
 pub(super) fn lists(mtu: Bytes, size: Bytes, senders: u64) -> Result<(), InvalidKey> {
     let max = min_max_announced(size.get(), mtu.get());
     if senders <= max {
         return Ok(());
     }
-    let reason = format!("a message of {size} lists {max} senders at most, not {senders}; give larger ones");
+    let reason =
+        format!("messages of {size} can announce at most {max} senders, found {senders}; increase the size");
     Err(InvalidKey::new("announce", reason))
 }
 
-/// The max flows that a workload makes in a run, whose results keep some 200 bytes of each.
+/// Maximum number of flows of a workload per run. The results keep about 200 bytes of each.
 pub(super) const MAX_FLOWS: f64 = 1e8;
-/// The max that are known before the run, or active at a time: each takes some kilobytes.
+/// Maximum number of flows that are known before the run, or active concurrently. Each takes some kilobytes.
 pub(super) const MAX_AT_ONCE: f64 = 1e6;
 
-/// Returns an error if a number of flows is above `max`. `what` follows the number, `remedy` says what to do.
+/// Checks that a number of flows is at most `max`. `what` follows the number in the message, and `remedy` ends it.
 pub(super) fn bounded(
     key: &'static str,
     (flows, max): (f64, f64),
@@ -148,15 +150,15 @@ pub(super) fn bounded(
     Err(InvalidKey::new(key, format!("{flows} {what}, more than {max}; {remedy}")))
 }
 
-/// Returns an error if a workload is expected to make more flows in a run than it has room for.
+/// Checks that the expected number of flows of a workload is at most [`MAX_FLOWS`].
 pub(super) fn bounded_in_run(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
     let remedy = "make them larger or rarer, or set `stop` or `count`";
     bounded(key, (flows, MAX_FLOWS), "flows would start", remedy)
 }
 
-/// Returns an error if more flows are active at a time than a run has room for.
+/// Checks that the number of concurrent flows is at most [`MAX_AT_ONCE`].
 pub(super) fn bounded_at_once(key: &'static str, flows: f64) -> Result<(), InvalidKey> {
-    bounded(key, (flows, MAX_AT_ONCE), "flows at a time", "give fewer")
+    bounded(key, (flows, MAX_AT_ONCE), "flows at a time", "reduce the number")
 }
 
 fn rounded(number: f64) -> String {
@@ -167,17 +169,17 @@ fn rounded(number: f64) -> String {
     }
 }
 
-/// Reads the distribution of sizes.
+/// Reads and checks a distribution of sizes.
 pub(super) fn sizes(key: &'static str, sizes: &SizesSpec) -> Result<Arc<Sizes>, InvalidKey> {
     sizes.resolve().map(Arc::new).map_err(|reason| InvalidKey { key, reason })
 }
 
-/// Returns the value of a count that is 1 by default.
+/// Default of counts that are 1 if absent.
 pub(super) fn one() -> u32 {
     1
 }
 
-/// Senders and receivers: every sender sends to every receiver but itself.
+/// Senders and receivers. A host that is both does not send to itself.
 #[derive(Clone, Debug)]
 pub(super) struct Pairs {
     pub from: Vec<HostIx>,
@@ -193,7 +195,7 @@ impl Pairs {
     ) -> Result<Pairs, InvalidKey> {
         let (from, to) = (fabric.hosts("from", from)?, fabric.hosts("to", to)?);
         match from.iter().find(|&&host| to == [host]) {
-            Some(_) => Err(InvalidKey::new("to", "the only receiver is among the senders")),
+            Some(_) => Err(InvalidKey::new("to", "the only receiver is also a sender")),
             None => Ok(Pairs { from, to }),
         }
     }
@@ -209,7 +211,7 @@ impl Pairs {
     }
 }
 
-/// Reads a set of hosts, see [`WorkloadContext::hosts`].
+/// Resolves a set of hosts, see [`WorkloadContext::hosts`].
 pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<HostIx>, String> {
     let Some(text) = text else { return Ok(topology.host_ixs().collect()) };
     let host = |name: &str| {
@@ -224,11 +226,11 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
         let (range, step) = match part.split_once('/') {
             Some((range, step)) => {
                 let step = step.trim().parse().ok().filter(|&step: &usize| step > 0);
-                (range, step.ok_or_else(|| format!("\"{part}\" has no step like /2"))?)
+                (range, step.ok_or_else(|| format!("invalid step in \"{part}\", expected for example /2"))?)
             }
             None => (part, 1),
         };
-        // A name may have a dash in it.
+        // Host names may contain dashes, so the whole range is first looked up as a name.
         let (first, last) = match host(range) {
             Ok(one) => (one, one),
             Err(unknown) => match range.split_once('-') {
@@ -237,7 +239,7 @@ pub(crate) fn host_set(topology: &Topology, text: Option<&str>) -> Result<Vec<Ho
             },
         };
         if first > last {
-            return Err(format!("\"{part}\" is no range of hosts"));
+            return Err(format!("invalid host range \"{part}\""));
         }
         chosen.extend((first.0..=last.0).step_by(step).map(HostIx));
     }

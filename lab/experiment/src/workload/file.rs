@@ -15,14 +15,14 @@ use weir_units::Time;
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct FlowFile {
-    /// Path relative to the directory of the experiment file.
+    /// Path, relative to the directory of the experiment file.
     path: String,
-    /// Factor by which its times are multiplied.
+    /// Factor by which the start times in the file are multiplied.
     #[serde(default = "one", skip_serializing_if = "is_one")]
     stretch: u32,
 }
 
-#[allow(clippy::trivially_copy_pass_by_ref)] // As serde calls it.
+#[allow(clippy::trivially_copy_pass_by_ref)] // Signature required by serde.
 fn is_one(stretch: &u32) -> bool {
     *stretch == 1
 }
@@ -59,7 +59,7 @@ impl Workload for FlowFile {
     }
 }
 
-/// Flows of a list.
+/// The source of `file`: the flows of the file in order of start.
 struct Replay {
     flows: Arc<[FileFlow]>,
     stretch: u32,

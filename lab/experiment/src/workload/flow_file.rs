@@ -2,7 +2,7 @@
 //!
 //! ```text
 //! number of flows
-//! source destination priority port bytes start     once for each, start in seconds
+//! source destination priority port bytes start     (one line per flow, start in seconds)
 //! ```
 
 use super::Arrival;
@@ -11,16 +11,17 @@ use weir_controller::export::hpcc_id;
 use weir_controller::topology::{HostIx, Node, Topology};
 use weir_units::{Bytes, Time};
 
-/// Traffic begins after two seconds there: where every flow of a file starts then or later, the two seconds are taken
-/// off, and they are put on where a file is written.
+/// Traffic in the HPCC simulator starts at 2 s. Reading subtracts this offset if no flow of the file starts earlier; writing adds
+/// it.
 pub const HPCC_START: Time = Time::from_secs(2);
-/// Priority group of data there.
+/// Priority group of data in the HPCC simulator.
 const DATA_GROUP: u32 = 3;
-/// Destination port of any flow, and of one of an incast (docs/algorithms/methods.md#workloads).
+/// Destination port of flows that are not part of an incast (docs/algorithms/methods.md#workloads).
 const PORT: u32 = 100;
+/// Destination port of the flows of an incast.
 const INCAST_PORT: u32 = 200;
 
-/// One line.
+/// A flow of a file.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub(crate) struct FileFlow {
     pub from: HostIx,
@@ -30,18 +31,18 @@ pub(crate) struct FileFlow {
     pub start: Time,
 }
 
-/// Returns the flows in order of their starts.
+/// Parses a file. Returns the flows sorted by start; ties in the order of the file.
 pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, String> {
     let mut lines = (1..).zip(text.lines()).filter(|(_, line)| !line.trim().is_empty());
     let (at, header) = lines.next().ok_or("the file is empty")?;
     let count: usize =
         header.trim().parse().map_err(|_| {
             format!(
-                "line {at}: \"{header}\" is no number of flows: the flow files of the HPCC simulator and conweave-ns3 are read, \
-                 htsim's .cm is not yet"
+                "line {at}: \"{header}\" is not a number of flows; flow files of the HPCC simulator and conweave-ns3 are supported, \
+                 htsim's .cm files are not"
             )
         })?;
-    // A topology that came from such a file has names by its ids; in ours the n-th host has the id n.
+    // Topologies imported from the HPCC simulator have names with its ids, from 0; otherwise id n is the n-th host.
     let by_name = topology.host_named("h0").is_some() || topology.switch_named("s0").is_some();
     let host = |id: &str| {
         let number: u32 = id.parse().ok()?;
@@ -66,15 +67,12 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
         };
         let node = |id: &str| host(id).ok_or_else(|| wrong(&format!("\"{id}\" is not the id of a host")));
         let (from, to) = (node(from)?, node(to)?);
-        let size = size
-            .parse()
-            .ok()
-            .filter(|&size: &u64| size > 0)
-            .ok_or_else(|| wrong("the size is no number of bytes"))?;
+        let size =
+            size.parse().ok().filter(|&size: &u64| size > 0).ok_or_else(|| wrong("invalid size (bytes)"))?;
         let start = start.parse().ok().filter(|start: &f64| (0.0..1e6).contains(start));
-        let start = Time::from_secs_f64(start.ok_or_else(|| wrong("the start is no time in seconds"))?);
+        let start = Time::from_secs_f64(start.ok_or_else(|| wrong("invalid start time (seconds)"))?);
         if from == to {
-            return Err(wrong("a host sends to itself"));
+            return Err(wrong("source and destination are the same host"));
         }
         flows.push(FileFlow {
             from,
@@ -85,7 +83,7 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
         });
     }
     if flows.len() < count {
-        return Err(format!("{} of {count} flows are there", flows.len()));
+        return Err(format!("expected {count} flows, found {}", flows.len()));
     }
     flows.sort_by_key(|flow| flow.start); // stable: ties keep the file's order
     let origin = origin(flows.first().map(|flow| flow.start));
@@ -93,7 +91,7 @@ pub(crate) fn read(topology: &Topology, text: &str) -> Result<Vec<FileFlow>, Str
     Ok(flows)
 }
 
-/// Returns the file of these flows.
+/// Returns the text of a file with these flows.
 pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
     let mut text = format!("{}\n", flows.len());
     for flow in flows {
@@ -101,15 +99,15 @@ pub fn write(topology: &Topology, flows: &[Arrival]) -> String {
         let port = if flow.incast { INCAST_PORT } else { PORT };
         let at = (flow.start + HPCC_START).as_ps();
         let (from, to, size) = (id(flow.from), id(flow.to), flow.size.get());
-        /// Of a second.
+        /// Picoseconds per second.
         const PS: u64 = 1_000_000_000_000;
         writeln!(text, "{from} {to} {DATA_GROUP} {port} {size} {}.{:012}", at / PS, at % PS)
-            .expect("a String takes all");
+            .expect("writing to a String does not fail");
     }
     text
 }
 
-/// Returns the time that a file's flows count from, see [`HPCC_START`].
+/// Returns the time to subtract from all starts of a file, see [`HPCC_START`]. `first` is the earliest start.
 fn origin(first: Option<Time>) -> Time {
     if first.is_some_and(|first| first >= HPCC_START) { HPCC_START } else { Time::ZERO }
 }

@@ -17,63 +17,63 @@ use weir_controller::topology::{AsText, HostIx};
 use weir_host::suggest::did_you_mean;
 use weir_units::{Ratio, Time};
 
-/// Many hosts send to one: once, the first hosts of the topology; or again and again, hosts drawn anew each time.
+/// Many hosts send to one: once, from the first hosts of the topology, or repeatedly, from hosts drawn for each incast.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct IncastSpec {
-    /// Receiving host; absent: drawn anew each time.
+    /// Receiving host; absent: drawn for each incast.
     #[serde(default)]
     to: Option<String>,
-    /// Number of senders.
+    /// Number of senders of an incast.
     senders: u32,
-    /// Number of flows, which the senders start in turn; absent: one for each.
+    /// Number of flows of an incast, assigned to the senders in round-robin order; absent: one flow per sender.
     #[serde(default)]
     flows: Option<u32>,
     /// Payload of each flow.
     size: SizesSpec,
-    /// Time at which the first starts.
+    /// Time of the first incast.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// Time between two starts of an incast.
+    /// Time between the starts of two flows of an incast.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     interval: Time,
-    /// Each flow starts later by a random time below this.
+    /// Upper bound of a random delay of the start of each flow.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     jitter: Time,
-    /// Time from one incast to the next.
+    /// Interval between incasts.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     every: Option<Time>,
-    /// Instead of `every`: incasts at random times, whose payload is this share of what all hosts' links carry.
+    /// In place of `every`: mean load of incasts at random times, as a share of the capacity of all hosts' links.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     load: Option<Ratio>,
-    /// No incast begins later; absent: until the end of the run.
+    /// No incast starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
     /// Largest number of incasts.
     #[serde(default)]
     count: Option<u64>,
-    /// Hosts that may send; absent: all.
+    /// Hosts from which senders are drawn; absent: all hosts.
     #[serde(default)]
     from: Option<String>,
-    /// Each flow of an incast announces all its senders (Dart's look-ahead).
+    /// If true, each flow of an incast announces all senders of the incast (Dart's look-ahead).
     #[serde(default, skip_serializing_if = "std::ops::Not::not")]
     announce: bool,
-    /// Scheme of the senders, instead of the run's.
+    /// Scheme of the senders, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
 
 impl Workload for IncastSpec {
     const KIND: &'static str = "incast";
-    const ABOUT: &'static str = "many hosts send to one, once or again and again";
+    const ABOUT: &'static str = "many hosts send to one, once or repeatedly";
 
     fn title(&self) -> String {
         match self.flows {
@@ -109,14 +109,15 @@ impl IncastSpec {
     fn flows_of_one(&self) -> Result<u32, InvalidKey> {
         let flows = self.flows.unwrap_or(self.senders);
         if flows < self.senders {
-            let reason = format!("{flows} flows are less than one for each of {} senders", self.senders);
+            let reason =
+                format!("at least one flow per sender is required: {flows} flows, {} senders", self.senders);
             return Err(InvalidKey::new("flows", reason));
         }
         context::bounded_at_once("flows", flows.into())?;
         Ok(flows)
     }
 
-    /// Returns what the flows of one incast announce.
+    /// Returns the announcement of the flows of one incast; `None` without the key `announce`.
     fn announced(
         &self,
         fabric: &WorkloadContext<'_>,
@@ -131,7 +132,7 @@ impl IncastSpec {
         Ok(Some(SenderAnnouncement { incast: number.max(1), senders: senders.into() }))
     }
 
-    /// Returns the flows of one incast from the first hosts of the topology.
+    /// Returns the flows of a single incast from the first hosts of the topology.
     fn once(&self, fabric: &WorkloadContext<'_>, to: &str) -> Result<Flows, InvalidKey> {
         let topology = fabric.topology;
         let receiver = topology.host_named(to).ok_or_else(|| {
@@ -141,7 +142,7 @@ impl IncastSpec {
         let others: Vec<HostIx> = topology.host_ixs().filter(|&ix| ix != receiver).collect();
         let chosen = others.get(..self.senders as usize).filter(|chosen| !chosen.is_empty());
         let Some(chosen) = chosen else {
-            let reason = format!("the topology has {} hosts beside {to}", others.len());
+            let reason = format!("must be 1 to {}, the number of hosts other than {to}", others.len());
             return Err(InvalidKey::new("senders", reason));
         };
         let sizes = context::sizes("size", &self.size)?;
@@ -169,15 +170,15 @@ impl IncastSpec {
         Ok(Flows::Static(chosen.iter().cycle().take(flows).zip(0..).map(flow).collect()))
     }
 
-    /// Returns incasts that begin again and again.
+    /// Returns a source of repeated incasts.
     fn repeated(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let from = self.senders(fabric)?;
         let to = fabric.hosts("to", self.to.as_deref())?;
         let others = from.iter().filter(|&&host| to != [host]).count();
-        // Of several receivers one may be among the senders, and is left out.
+        // If there are several receivers, the one of an incast may be in `from`; it does not send.
         let room = if to.len() == 1 { others } else { others.saturating_sub(1) };
         if self.senders == 0 || self.senders as usize > room {
-            return Err(InvalidKey::new("senders", format!("there are 1 to {room} to choose from")));
+            return Err(InvalidKey::new("senders", format!("must be 1 to {room}")));
         }
         let sizes = context::sizes("size", &self.size)?;
         let flows = self.flows_of_one()?;
@@ -235,12 +236,12 @@ struct IncastParams {
 #[derive(Clone, Copy, Debug)]
 enum InterArrival {
     Fixed(Time),
-    /// Seconds on average, exponentially distributed.
+    /// Exponentially distributed with this mean in seconds.
     Mean(f64),
 }
 
 impl InterArrival {
-    /// Returns its mean in seconds.
+    /// Returns the mean in seconds.
     fn mean(self) -> f64 {
         match self {
             InterArrival::Fixed(time) => time.as_secs_f64(),
@@ -256,16 +257,17 @@ impl InterArrival {
     }
 }
 
-/// Incasts, one after the other; those of long jitter may overlap.
+/// A sequence of incasts. With jitter, successive incasts may overlap.
 struct IncastSource {
     rule: IncastParams,
     stream: RandomStream,
-    /// Time at which the next incast begins.
+    /// Start of the next incast; `None` if there are no more.
     next: Option<Time>,
-    /// Flows of those that have begun, by start.
+    /// Flows of the incasts so far, sorted by start.
     begun: VecDeque<Arrival>,
+    /// Number of incasts that may still start.
     left: u64,
-    /// Number of the next incast, for its lists.
+    /// Number of the last incast, for its announcements.
     number: u32,
 }
 
@@ -281,8 +283,9 @@ impl IncastSource {
         incasts
     }
 
-    /// Begins incasts as long as one may have a flow before the first that is there.
+    /// Generates incasts until the start of the first queued flow is final.
     fn schedule(&mut self) {
+        // Jitter may start flows of the next incast before those of this one, and flows must be popped in order of start.
         while let Some(at) = self.next.filter(|&at| self.begun.front().is_none_or(|flow| at <= flow.start)) {
             self.left -= 1;
             self.push_incast(at);
@@ -296,14 +299,15 @@ impl IncastSource {
         let IncastParams { from, to, senders, flows, interval, jitter, announce, .. } = &self.rule;
         let stream = &mut self.stream;
         let to = to[stream.below(to.len() as u64) as usize];
-        // The beginning of a random order of the possible senders.
+        // Partial Fisher-Yates shuffle: the first `senders` elements of a random permutation, with one draw per sender, so
+        // that later draws do not depend on the number of hosts.
         let mut others: Vec<HostIx> = from.iter().copied().filter(|&host| host != to).collect();
         for i in 0..*senders {
             let other = i + stream.below((others.len() - i) as u64) as usize;
             others.swap(i, other);
         }
         others.truncate(*senders);
-        // 0 is no number.
+        // 0 means "no number", see `SenderAnnouncement::incast`.
         self.number = self.number.wrapping_add(1).max(1);
         let announces =
             announce.then(|| SenderAnnouncement { incast: self.number, senders: others.as_slice().into() });

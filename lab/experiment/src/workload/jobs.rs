@@ -13,45 +13,46 @@ use std::ops::Range;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Bytes, Time};
 
-/// Barrier-synchronised reads (AMP §5.3): a client asks servers, all answer, and when the last byte is there the
-/// next job begins with others.
+/// Barrier-synchronised reads (AMP §5.3): a client sends requests to servers, all servers respond, and when the last byte of
+/// the responses has arrived the next job starts with other hosts.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct JobsSpec {
-    /// Jobs at a time.
+    /// Number of concurrent jobs.
     jobs: u32,
-    /// Servers of a job.
+    /// Number of servers of a job.
     servers: u32,
     /// Payload of a request.
     #[serde_as(as = "AsText")]
     request: Bytes,
-    /// Payload of an answer.
+    /// Payload of a response.
     #[serde_as(as = "AsText")]
     response: Bytes,
-    /// Time at which the first begin.
+    /// Start of the first jobs.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// No job begins later; absent: until the end of the run.
+    /// No job starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
     /// Largest number of jobs.
     #[serde(default)]
     count: Option<u64>,
-    /// Hosts that are clients and servers; absent: all.
+    /// Hosts from which clients and servers are drawn; absent: all hosts.
     #[serde(default)]
     hosts: Option<String>,
-    /// Scheme of their senders, instead of the run's.
+    /// Scheme of these hosts, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
 
 impl Workload for JobsSpec {
     const KIND: &'static str = "jobs";
-    const ABOUT: &'static str = "clients ask servers, and begin the next job when all have answered";
+    const ABOUT: &'static str =
+        "clients send requests to servers, and start the next job when all have responded";
 
     fn title(&self) -> String {
         format!("{} jobs of {} servers with {}", self.jobs, self.servers, self.response)
@@ -68,7 +69,7 @@ impl Workload for JobsSpec {
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let hosts = self.senders(fabric)?;
         if self.jobs == 0 || self.servers == 0 || self.servers as usize >= hosts.len() {
-            let reason = format!("a client and its servers are among {} hosts", hosts.len());
+            let reason = format!("a client and its servers need more than {} hosts", hosts.len());
             return Err(InvalidKey::new("servers", reason));
         }
         let at_once = f64::from(self.jobs) * f64::from(self.servers);
@@ -103,17 +104,20 @@ struct Job {
     pending_responses: usize,
 }
 
-/// Jobs of requests and answers.
+/// The source of `jobs`.
 struct Jobs {
     rule: JobParams,
     stream: RandomStream,
+    /// Number of jobs that may still start.
     left: u64,
-    /// By number; flows of job `n` have the tags `2n` for a request and `2n + 1` for an answer.
+    /// Running jobs by number. Flows of job `n` have the tag `2n` for a request and `2n + 1` for a response.
     running: BTreeMap<u32, Job>,
     ready: VecDeque<Arrival>,
-    /// Times at which the next jobs may begin.
+    /// Start times of the next jobs.
     free: VecDeque<Time>,
+    /// Number of the next job.
     begun: u32,
+    /// Completion times.
     times: Vec<Time>,
 }
 
@@ -146,6 +150,7 @@ impl Jobs {
                 hosts.swap(i, other);
             }
             let number = self.begun;
+            // Tags are 2n and 2n + 1, so n has 31 bits and wraps; a job has ended long before its number is reused.
             self.begun = self.begun.wrapping_add(1) & (u32::MAX >> 1);
             for &server in &hosts[1..=self.rule.servers] {
                 let request = Arrival::new(hosts[0], server, now, self.rule.request);

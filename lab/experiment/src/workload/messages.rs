@@ -9,24 +9,24 @@ use serde_with::{serde_as, skip_serializing_none};
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Bytes, Ratio, Time};
 
-/// Every host sends messages of one size to hosts drawn anew for each, at random times: a Poisson process whose
-/// number of arrivals is given.
+/// Every host sends messages of one size at random times, each to a random host: a Poisson process conditioned on its number
+/// of arrivals.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct MessagesSpec {
-    /// Payload of each.
+    /// Payload of each message.
     #[serde_as(as = "AsText")]
     size: Bytes,
-    /// Payload that a host sends, as a share of what its link can carry.
+    /// Payload that a host sends, as a share of the capacity of its link.
     #[serde_as(as = "AsText")]
     load: Ratio,
-    /// Start of the first possible message.
+    /// No message starts before this time.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// No message starts later; absent: until the end of the run.
+    /// No message starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
@@ -45,10 +45,10 @@ impl Workload for MessagesSpec {
     fn flows(&self, fabric: &WorkloadContext<'_>) -> Result<Flows, InvalidKey> {
         let stop = self.stop.unwrap_or(fabric.duration).min(fabric.duration);
         if self.size == Bytes::ZERO || self.start >= stop {
-            return Err(InvalidKey::new("", "messages have a size, and a time to start in"));
+            return Err(InvalidKey::new("", "size must be at least 1B, and start must be before stop"));
         }
         if self.load.get() > 1.0 {
-            return Err(InvalidKey::new("load", format!("{} is more than a link carries", self.load)));
+            return Err(InvalidKey::new("load", format!("must be at most 100 %, found {}", self.load)));
         }
         let stream = stream_seed(fabric.seed, "messages");
         let span = stop - self.start;

@@ -1,4 +1,4 @@
-//! `permutation`: every host sends to one other and receives from one other.
+//! `permutation`: every host sends to one other host and receives from one other host.
 
 use super::context::{InvalidKey, WorkloadContext};
 use super::kind::{Flows, StaticFlow, Workload};
@@ -10,31 +10,31 @@ use serde_with::{serde_as, skip_serializing_none};
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Bytes, Time};
 
-/// Every host sends to one other and receives from one other, drawn from the seed.
+/// Every host sends to one other host and receives from one other host, drawn from the seed.
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PermutationSpec {
-    /// Payload per flow; absent: until the end of the run.
+    /// Payload of each flow; absent: flows send until the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     size: Option<Bytes>,
-    /// Time at which all of them start.
+    /// Start of all flows.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// The hosts that take part.
+    /// Participating hosts; absent: all hosts.
     #[serde(default)]
     hosts: Option<String>,
-    /// Scheme of their senders, instead of the run's.
+    /// Scheme of these hosts, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
 
 impl Workload for PermutationSpec {
     const KIND: &'static str = "permutation";
-    const ABOUT: &'static str = "every host sends to one other and receives from one other";
+    const ABOUT: &'static str = "every host sends to one other host and receives from one other host";
 
     fn times_mut(&mut self) -> Vec<&mut Time> {
         vec![&mut self.start]
@@ -49,7 +49,7 @@ impl Workload for PermutationSpec {
         fabric.within(self.start, None)?;
         let hosts = self.senders(fabric)?;
         if hosts.len() < 2 {
-            return Err(InvalidKey::new("hosts", "it needs two hosts or more"));
+            return Err(InvalidKey::new("hosts", "requires at least two hosts"));
         }
         let flow = |(from, to): (usize, usize)| StaticFlow {
             from: hosts[from],

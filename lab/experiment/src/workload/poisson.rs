@@ -1,4 +1,4 @@
-//! `poisson`: flows at random times, as the HPCC simulator's traffic_gen.py makes them.
+//! `poisson`: flows at random times, as in the HPCC simulator's traffic_gen.py.
 
 use super::context::{self, InvalidKey, Pairs, WorkloadContext};
 use super::kind::{Flows, Workload};
@@ -16,41 +16,41 @@ use std::sync::Arc;
 use weir_controller::topology::{AsText, HostIx};
 use weir_units::{Ratio, Time};
 
-/// Every host sends flows to hosts drawn anew for each, as the HPCC simulator's traffic_gen.py
+/// Every host sends flows at random times, each to a random host, as in the HPCC simulator's traffic_gen.py
 /// (docs/algorithms/methods.md#workloads).
 #[serde_as]
 #[skip_serializing_none]
 #[derive(Clone, Debug, Serialize, Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields)]
 pub(super) struct PoissonSpec {
-    /// Payload of each.
+    /// Payload of each flow.
     sizes: SizesSpec,
-    /// Payload that a host sends, as a share of what its link can carry.
+    /// Mean payload that a host sends, as a share of the capacity of its link.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     load: Option<Ratio>,
-    /// Instead of `load`: mean time between two flows of a host. It may be more than a link carries.
+    /// In place of `load`: mean time between flows of a host. The resulting load may exceed the capacity of the link.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     every: Option<Time>,
-    /// Start of the first possible flow.
+    /// No flow starts before this time.
     #[serde_as(as = "AsText")]
     #[serde(default)]
     start: Time,
-    /// No flow starts later; absent: until the end of the run.
+    /// No flow starts at or after this time; absent: the end of the run.
     #[serde_as(as = "Option<AsText>")]
     #[serde(default)]
     stop: Option<Time>,
     /// Largest number of flows.
     #[serde(default)]
     count: Option<u64>,
-    /// Hosts that send; absent: all.
+    /// Sending hosts; absent: all hosts.
     #[serde(default)]
     from: Option<String>,
-    /// Hosts that receive; absent: all.
+    /// Receiving hosts; absent: all hosts.
     #[serde(default)]
     to: Option<String>,
-    /// Scheme of the senders, instead of the run's.
+    /// Scheme of the senders, in place of the run's scheme.
     #[serde(default)]
     scheme: Option<SchemeEntry>,
 }
@@ -85,7 +85,7 @@ impl Workload for PoissonSpec {
             (Some(every), None) => Err(context::period(every)?.as_secs_f64()),
             (None, Some(load)) => Ok(context::load(load)?),
             (None, None) => {
-                return Err(InvalidKey::new("load", "is missing; or give the interval by `every`"));
+                return Err(InvalidKey::new("load", "missing; specify `load` or `every`"));
             }
         };
         let sizes = context::sizes("sizes", &self.sizes)?;
@@ -117,7 +117,7 @@ impl Workload for PoissonSpec {
 /// A sender of a Poisson process.
 struct Sender {
     host: HostIx,
-    /// Mean time between two of its flows, in seconds.
+    /// Mean time between flows, in seconds.
     gap: f64,
     stream: RandomStream,
 }
@@ -128,10 +128,10 @@ impl Sender {
     }
 }
 
-/// Every sender starts flows at random times, to random receivers.
+/// The source of `poisson`: an independent Poisson process for each sender.
 struct Poisson {
     senders: Vec<Sender>,
-    /// Time at which each sender's next flow starts.
+    /// Start of the next flow and index of the sender, for each sender.
     next: BinaryHeap<Reverse<(Time, usize)>>,
     sizes: Arc<Sizes>,
     stop: Time,

@@ -12,7 +12,7 @@ use std::path::Path;
 use weir_controller::topology::AsText;
 use weir_units::Bytes;
 
-/// The distributions that come with Weir, `experiments/workloads/`.
+/// Built-in distributions, from `experiments/workloads/`.
 const BUILTIN: [(&str, &str); 5] = [
     ("websearch", include_str!("../../assets/workloads/websearch.csv")),
     ("fb_hadoop", include_str!("../../assets/workloads/fb_hadoop.csv")),
@@ -21,40 +21,42 @@ const BUILTIN: [(&str, &str); 5] = [
     ("data_mining", include_str!("../../assets/workloads/data_mining.csv")),
 ];
 
-/// Sizes as people write them: `64KB`, `websearch`, `my/sizes.txt`, `{choice: [2KB, 8KB]}`,
+/// A distribution of flow sizes: `64KB`, `websearch`, `my/sizes.txt`, `{choice: [2KB, 8KB]}`,
 /// `{uniform: {least: 1KB, most: 1MB}}` or `{pareto: {mean: 192MB, shape: 1.5}}`.
 #[derive(Clone, Debug, PartialEq)]
 pub enum SizesSpec {
-    /// All the same.
+    /// All flows have this size.
     Fixed(Bytes),
     /// A distribution that comes with Weir, or a file.
     Named(String),
-    /// By a rule.
+    /// A parameterised distribution.
     Rule(SizeRule),
 }
 
-/// Sizes by a rule.
+/// A parameterised distribution of flow sizes.
 #[serde_with::serde_as]
 #[derive(Clone, Debug, PartialEq, serde::Serialize, serde::Deserialize, JsonSchema)]
 #[serde(deny_unknown_fields, rename_all = "kebab-case")]
 pub enum SizeRule {
-    /// One of these, each as likely.
+    /// One of these sizes, with equal probability.
     Choice(#[serde_as(as = "Vec<AsText>")] Vec<Bytes>),
-    /// Any in a range, each as likely.
+    /// Uniform distribution over a range.
     Uniform {
-        /// From this.
+        /// Smallest size.
+        #[serde(alias = "least")]
         #[serde_as(as = "AsText")]
-        least: Bytes,
-        /// To this.
+        min: Bytes,
+        /// Largest size.
+        #[serde(alias = "most")]
         #[serde_as(as = "AsText")]
-        most: Bytes,
+        max: Bytes,
     },
-    /// Pareto's distribution: few are very large.
+    /// Pareto distribution.
     Pareto {
-        /// Mean.
+        /// Mean size.
         #[serde_as(as = "AsText")]
         mean: Bytes,
-        /// Shape, above 1: the smaller, the longer the tail.
+        /// Shape, above 1; a smaller shape gives a heavier tail.
         shape: f64,
     },
 }
@@ -68,7 +70,7 @@ impl fmt::Display for SizesSpec {
                 let sizes: Vec<String> = sizes.iter().map(Bytes::to_string).collect();
                 write!(f, "{}", sizes.join("/"))
             }
-            SizesSpec::Rule(SizeRule::Uniform { least, most }) => write!(f, "{least} to {most}"),
+            SizesSpec::Rule(SizeRule::Uniform { min, max }) => write!(f, "{min} to {max}"),
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => write!(f, "Pareto {mean}, {shape}"),
         }
     }
@@ -79,7 +81,7 @@ impl Serialize for SizesSpec {
         match self {
             SizesSpec::Fixed(size) => serializer.collect_str(size),
             SizesSpec::Named(name) => serializer.serialize_str(name),
-            // As a map: the YAML form of an enum would be a tag.
+            // As a map, because serde_yaml writes enums as YAML tags.
             SizesSpec::Rule(rule) => serde_yaml::with::singleton_map::serialize(rule, serializer),
         }
     }
@@ -123,7 +125,7 @@ impl JsonSchema for SizesSpec {
 }
 
 impl SizesSpec {
-    /// A file is named from `base`.
+    /// Resolves a relative path of a CSV file against `base`.
     pub(crate) fn locate(&mut self, base: &Path) {
         if let SizesSpec::Named(name) = self
             && shipped(name).is_none()
@@ -135,40 +137,42 @@ impl SizesSpec {
         }
     }
 
-    /// Reads and checks.
+    /// Reads the file, if any, and checks the distribution.
     pub(crate) fn resolve(&self) -> Result<Sizes, String> {
         let sizes = match self {
             SizesSpec::Fixed(size) => Sizes::Choice(vec![*size]),
             SizesSpec::Named(name) => Sizes::Cdf(named(name)?),
             SizesSpec::Rule(SizeRule::Choice(sizes)) => Sizes::Choice(sizes.clone()),
-            SizesSpec::Rule(SizeRule::Uniform { least, most }) => Sizes::Uniform(*least, *most),
+            SizesSpec::Rule(SizeRule::Uniform { min, max }) => Sizes::Uniform(*min, *max),
             SizesSpec::Rule(SizeRule::Pareto { mean, shape }) => {
                 if !(shape.is_finite() && *shape > 1.0) {
-                    return Err(format!("Pareto's shape {shape} has no mean, use one above 1"));
+                    return Err(format!(
+                        "Pareto shape must be above 1 (the mean is infinite), found {shape}"
+                    ));
                 }
-                // The mean is least * shape / (shape - 1).
+                // Solves mean = min * shape / (shape - 1) for min.
                 Sizes::Pareto { min: mean.as_f64() * (shape - 1.0) / shape, shape: *shape }
             }
         };
         match &sizes {
-            Sizes::Choice(all) if all.is_empty() => Err("there is no size".to_owned()),
-            Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("empty flows never start".to_owned()),
+            Sizes::Choice(all) if all.is_empty() => Err("`choice` is empty".to_owned()),
+            Sizes::Choice(all) if all.contains(&Bytes::ZERO) => Err("sizes must be at least 1B".to_owned()),
             Sizes::Uniform(min, max) if *min == Bytes::ZERO || max < min => {
-                Err(format!("{min} to {max} is no range of sizes"))
+                Err(format!("invalid size range {min} to {max}"))
             }
-            _ if sizes.mean() < 1.0 => Err("flows are smaller than a byte on average".to_owned()),
+            _ if sizes.mean() < 1.0 => Err("the mean size must be at least 1B".to_owned()),
             _ => Ok(sizes),
         }
     }
 }
 
-/// Returns whether a text is the path of a file: it has a folder, or an ending such as `.txt`.
+/// Returns whether a text is the path of a file: it contains a directory, or an extension such as `.txt`.
 fn is_path(text: &str) -> bool {
     let ending = text.rsplit_once('.').map(|(_, ending)| ending);
     text.contains('/') || ending.is_some_and(|ending| ending.starts_with(|c: char| c.is_ascii_alphabetic()))
 }
 
-/// Returns the distribution of this name that comes with Weir.
+/// Returns the built-in distribution with this name.
 fn shipped(name: &str) -> Option<&'static str> {
     BUILTIN.iter().find(|(shipped, _)| *shipped == name).map(|(_, text)| *text)
 }
@@ -183,11 +187,13 @@ fn named(name: &str) -> Result<Cdf, String> {
     }
     let text = read_file(Path::new(name)).map_err(|error| format!("{name}: {error}"))?;
     Cdf::parse(&text).map_err(|reason| {
-        format!("{name}: {reason}; a line is `size,probability`, or as in the HPCC simulator `size percent`")
+        format!(
+            "{name}: {reason}; expected lines `size,probability`, or `size percent` as in the HPCC simulator"
+        )
     })
 }
 
-/// Sizes to draw from.
+/// A checked distribution of flow sizes.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) enum Sizes {
     Choice(Vec<Bytes>),
@@ -197,7 +203,7 @@ pub(crate) enum Sizes {
 }
 
 impl Sizes {
-    /// Exact, in bytes.
+    /// Returns the exact mean in bytes.
     pub fn mean(&self) -> f64 {
         match self {
             Sizes::Choice(all) => all.iter().map(|size| size.as_f64()).sum::<f64>() / all.len() as f64,
@@ -207,7 +213,7 @@ impl Sizes {
         }
     }
 
-    /// Returns the smallest that comes.
+    /// Returns a lower bound of the sizes.
     pub fn least(&self) -> Bytes {
         match self {
             Sizes::Choice(all) => all.iter().copied().min().unwrap_or_default(),
@@ -216,13 +222,13 @@ impl Sizes {
         }
     }
 
-    /// One, at least a byte.
+    /// Draws a size of at least one byte.
     pub fn draw(&self, stream: &mut RandomStream) -> Bytes {
         match self {
             Sizes::Choice(all) => all[stream.below(all.len() as u64) as usize],
             Sizes::Uniform(min, max) => Bytes::new(min.get() + stream.below(max.get() - min.get() + 1)),
             Sizes::Pareto { min: least, shape } => {
-                // The inverse of the cumulative distribution; libm is the same on every machine.
+                // Inverse transform sampling; libm gives the same bits on every platform.
                 let size = least * libm::exp(stream.exponential() / shape);
                 Bytes::new((size as u64).max(1))
             }
@@ -231,15 +237,15 @@ impl Sizes {
     }
 }
 
-/// A cumulative distribution, linear between its points.
+/// A cumulative distribution with linear interpolation between its points.
 #[derive(Clone, Debug, PartialEq)]
 pub(crate) struct Cdf {
-    /// Size and cumulative probability, both rising, from 0 to 1.
+    /// Size in bytes and cumulative probability, both non-decreasing. The probabilities range from 0 to 1.
     points: Vec<(f64, f64)>,
 }
 
 impl Cdf {
-    /// Lines `size,probability`, or the HPCC simulator's `size percent`; a header and empty lines may be there.
+    /// Parses lines `size,probability`, or `size percent` as in the HPCC simulator. A header and empty lines are skipped.
     fn parse(text: &str) -> Result<Cdf, String> {
         let mut points: Vec<(f64, f64)> = Vec::new();
         for (number, line) in (1..).zip(text.lines()) {
@@ -259,13 +265,15 @@ impl Cdf {
             };
             let point = point.filter(ok);
             points.push(point.ok_or_else(|| {
-                format!("line {number}: \"{line}\" is no size with a probability, both at least those before")
+                format!(
+                    "line {number}: \"{line}\": expected size and cumulative probability, both non-decreasing"
+                )
             })?);
         }
-        let whole = points.last().ok_or("no point is there")?.1;
+        let whole = points.last().ok_or("the distribution has no points")?.1;
         let percent = whole == 100.0;
         if !(percent || whole == 1.0) {
-            return Err(format!("the last probability is {whole}, not 1"));
+            return Err(format!("the last probability must be 1, found {whole}"));
         }
         if percent {
             points.iter_mut().for_each(|point| point.1 /= 100.0);
@@ -280,7 +288,7 @@ impl Cdf {
         self.points.windows(2).map(|w| (w[1].1 - w[0].1) * (w[0].0 + w[1].0) / 2.0).sum()
     }
 
-    /// Returns the size below which this share of all is.
+    /// Returns the quantile of `share`, which is in [0, 1).
     fn at(&self, share: f64) -> f64 {
         let next = self.points.partition_point(|point| point.1 <= share).clamp(1, self.points.len() - 1);
         let ((size, from), (max, to)) = (self.points[next - 1], self.points[next]);
@@ -333,7 +341,7 @@ mod tests {
             ("fb_hadoop", 0.05),
             ("64KB", 0.0),
             ("{choice: [2KB, 4KB, 8KB]}", 0.01),
-            ("{uniform: {least: 1KB, most: 1MB}}", 0.01),
+            ("{uniform: {min: 1KB, max: 1MB}}", 0.01),
             ("{pareto: {mean: 192MB, shape: 2.5}}", 0.03),
         ] {
             let (sizes, mut stream) = (sizes(yaml), RandomStream::new(1, "sizes"));
@@ -362,12 +370,12 @@ mod tests {
         assert!(refusal("/nowhere/x.csv").contains("/nowhere/x.csv"));
         assert!(refusal("144_hosts.txt").contains("144_hosts.txt: No such file"));
         assert!(refusal("64").contains("unit"), "{}", refusal("64"));
-        assert!(refusal("0B").contains("empty flows"));
-        assert!(refusal("{choice: []}").contains("no size"));
+        assert!(refusal("0B").contains("at least 1B"));
+        assert!(refusal("{choice: []}").contains("`choice` is empty"));
         assert!(refusal("{pareto: {mean: 1MB, shape: 1}}").contains("above 1"));
         assert!(refusal("{gauss: 1}").contains("gauss"));
         assert!(Cdf::parse("0,0\n10,0.5\n5,1\n").unwrap_err().contains("line 3"));
-        assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("not 1"));
+        assert!(Cdf::parse("0,0\n10,0.5\n").unwrap_err().contains("must be 1"));
     }
 
     /// The HPCC simulator's files are named `.txt`; others have no ending at all.
@@ -403,7 +411,7 @@ mod tests {
             "websearch",
             "my/sizes.txt",
             "{choice: [2KB, 4KB]}",
-            "{uniform: {least: 1KB, most: 2KB}}",
+            "{uniform: {min: 1KB, max: 2KB}}",
             "{pareto: {mean: 192MB, shape: 1.5}}",
         ] {
             let spec: SizesSpec = serde_yaml::from_str(yaml).unwrap();

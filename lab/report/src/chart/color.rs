@@ -1,41 +1,38 @@
-//! Inks: what a stroke or a letter means, rather than which colour it has.
+//! Semantic colours of charts.
 //!
-//! An ink becomes a class of `plot.css`, which turns with the page, and beside it the light colour
-//! as an attribute, for programs that read SVG without style sheets.
+//! A colour becomes a CSS class of `plot.css`, so that charts follow the light or dark theme of the page. The light colour is also
+//! written as an attribute, for viewers without CSS.
 
-/// The style sheet of every chart: colours for light, dark and paper; letters.
+/// The style sheet of charts: colours for the light theme, the dark theme and print, and fonts.
 pub const PLOT_CSS: &str = include_str!("plot.css");
 
-/// Colours in light dress: Okabe and Ito's palette for colour-blind readers, in an order in which
-/// neighbours also differ in grey. Their yellow is left out: it vanishes on white.
+/// Colours of the light theme: the colour-blind safe palette of Okabe and Ito, in an order in which neighbours also differ in
+/// greyscale. Yellow is omitted, because it is invisible on white.
 const COLOURS: [&str; 7] = ["#0072B2", "#E69F00", "#009E73", "#CC79A7", "#D55E00", "#56B4E9", "#444444"];
 
-/// Dash patterns in CSS pixels; solid first.
+/// Dash patterns in CSS pixels; the first is solid.
 const DASHES: [&str; 5] = ["none", "8 3", "2 3", "10 3 2 3", "5 2 1 2 1 2"];
 
-/// Everything that is drawn is drawn in one of these.
+/// The meaning of a stroke or text.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum PlotColor {
-    /// The ground.
     Paper,
-    /// Numbers and names.
     Text,
-    /// Words that may be overlooked.
+    /// Secondary text.
     Faint,
-    /// The zero line.
     Axis,
-    /// Lines to read values by.
+    /// Grid lines.
     Grid,
-    /// A vertical line at a moment.
+    /// A vertical line at an event.
     Mark,
-    /// A data line, by its colour index; any number, they come round again.
+    /// A data line, by colour index. Indices wrap around.
     Line(usize),
-    /// A name in the colour of its line.
+    /// The name of a line, in its colour.
     Name(usize),
 }
 
 impl PlotColor {
-    /// Returns the class in `plot.css`.
+    /// Returns the CSS class in `plot.css`.
     pub fn class(self) -> String {
         match self {
             PlotColor::Paper => "paper".into(),
@@ -49,7 +46,7 @@ impl PlotColor {
         }
     }
 
-    /// Returns the colour in light dress.
+    /// Returns the colour of the light theme.
     pub fn light(self) -> &'static str {
         match self {
             PlotColor::Paper => "#FFFFFF",
@@ -62,7 +59,7 @@ impl PlotColor {
     }
 }
 
-/// Returns the `stroke-dasharray` of a dash index; any number, they come round again.
+/// Returns the `stroke-dasharray` of a dash index. Indices wrap around.
 pub fn dash(index: usize) -> &'static str {
     DASHES[index % DASHES.len()]
 }

@@ -1,22 +1,22 @@
-//! Charts as data for the script of a page.
+//! The data of charts as JSON, for the script of a page.
 
 use super::color::{PlotColor, dash};
 use super::{Axis, Chart, LegendPlacement, Line, Scale};
 use serde_json::{Value, json};
 
-/// Bins into which longer series are cut. Of each bin the script gets the smallest and the largest value.
+/// Number of bins for longer series. The data has the minimum and the maximum of each bin.
 const BINS: usize = 2000;
-/// Significant digits of a value.
+/// Significant digits of values.
 const DIGITS: i32 = 5;
 
 impl Chart {
-    /// Returns the chart's data; `None` if its picture shows more than the script can draw: points with intervals, or names
-    /// along an axis.
+    /// Returns the chart's data; `None` if the script cannot draw the chart, because it has points with intervals or an axis of
+    /// names.
     pub fn data(&self) -> Option<Value> {
         if !self.x.names.is_empty() || self.lines.iter().any(|line| !line.spread.is_empty()) {
             return None;
         }
-        // Lines with the same x share them.
+        // Lines with equal x values share one array.
         let mut xs: Vec<Value> = Vec::new();
         let mut lines: Vec<Value> = Vec::new();
         let groups = self.overlapping_lines();
@@ -48,8 +48,7 @@ fn axis(axis: &Axis) -> Value {
     })
 }
 
-/// Returns the x values of a line, its y values with the two edges of its band if it has one, and whether it goes in
-/// steps.
+/// Returns the x values of a line, its y values with the two edges of its band if it has one, and whether it is a step function.
 fn columns(line: &Line) -> (Value, Vec<Vec<f64>>, bool) {
     let is_step = line.points.windows(2).any(|pair| pair[0].0 == pair[1].0);
     let thinned = if is_step { ends_of_steps(&line.points) } else { extremes(&line.points) };
@@ -62,7 +61,7 @@ fn columns(line: &Line) -> (Value, Vec<Vec<f64>>, bool) {
     (regular(&x), columns, is_step)
 }
 
-/// Keeps the last point at each x, from which on its level holds.
+/// Keeps the last point at each x, which is the level after the step.
 fn ends_of_steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     let mut steps: Vec<(f64, f64)> = Vec::new();
     for &point in points {
@@ -74,8 +73,7 @@ fn ends_of_steps(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Cuts a long series into bins and takes the smallest and the largest value of each, in their order, at the bin's beginning
-/// and middle.
+/// Reduces a long series to the minimum and the maximum of each bin, in their order, at the start and the middle of the bin.
 fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     if points.len() <= 2 * BINS {
         return points.to_vec();
@@ -90,9 +88,9 @@ fn extremes(points: &[(f64, f64)]) -> Vec<(f64, f64)> {
     (0..BINS).filter_map(|i| pair(bin(i))).flatten().collect()
 }
 
-/// `[first, step, number]` of values at equal distances, else `{"at": [...]}`.
+/// Returns `[first, step, count]` for equidistant values, else `{"at": [...]}`.
 fn regular(x: &[f64]) -> Value {
-    /// Share of the distance by which a value may be off.
+    /// Tolerance as a share of the step.
     const OFF: f64 = 1e-3;
     if let [first, .., last] = *x {
         let step = (last - first) / (x.len() - 1) as f64;
@@ -104,7 +102,7 @@ fn regular(x: &[f64]) -> Value {
     json!({"at": x.iter().map(|&x| rounded(x)).collect::<Vec<_>>()})
 }
 
-/// Returns a value with [`DIGITS`] significant digits. A whole number keeps them all.
+/// Rounds a value to [`DIGITS`] significant digits. Whole numbers are not rounded.
 fn rounded(value: f64) -> f64 {
     if value == 0.0 || !value.is_finite() || value.fract() == 0.0 {
         return if value.is_finite() { value } else { 0.0 };

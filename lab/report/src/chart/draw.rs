@@ -1,4 +1,4 @@
-//! A chart as SVG.
+//! Draws charts as SVG. All lengths are in CSS pixels.
 
 use super::color::{PLOT_CSS, PlotColor, dash};
 use super::labels::{self, LETTER_HEIGHT};
@@ -8,24 +8,24 @@ use super::thin::{Thinned, thin};
 use super::{Chart, LegendPlacement, Line, Size};
 use maud::{Markup, PreEscaped, html};
 
-/// Room for one row of letters.
+/// Height of a line of text.
 const LINE_HEIGHT: f64 = 18.0;
-/// Rows for the words of vertical lines; words that find no room in them are left out.
+/// Rows for the labels of marks; labels that do not fit are omitted.
 const MARK_ROWS: usize = 3;
-/// Between the frame and what stands at its left and below.
+/// Gap between the frame and the labels at its left and below.
 const TICK_GAP: f64 = 6.0;
-/// So that the first and the last tick label are not cut off.
+/// Margin at the sides, so that the first and the last tick label are not clipped.
 const SIDE_MARGIN: f64 = 22.0;
-/// Length of the sample of a line in the legend.
+/// Length of a line sample in the legend.
 const LEGEND_SAMPLE_WIDTH: f64 = 26.0;
-/// Distance of tick labels to the right, in pixels.
+/// Approximate distance between tick labels of the x axis.
 const X_TICK_EVERY: f64 = 85.0;
 const STROKE: f64 = 1.75;
-/// Number of lines in one chart from which each is drawn finer.
+/// Number of lines from which they are drawn thinner.
 const MANY: usize = 8;
 const FINE_STROKE: f64 = 1.0;
 
-/// The rectangle in which the data stands.
+/// The plot area.
 #[derive(Clone, Copy)]
 struct Frame {
     left: f64,
@@ -44,12 +44,12 @@ impl Frame {
 }
 
 impl Chart {
-    /// Returns the chart as an element of a page that carries [`PLOT_CSS`] and the legend.
+    /// Returns the chart as an element of a page that has [`PLOT_CSS`] and the legend.
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
     }
 
-    /// Returns the chart as a file of its own.
+    /// Returns the chart as a self-contained SVG file.
     pub fn svg_file(&self, size: Size) -> String {
         let style = html! { style { (PreEscaped(PLOT_CSS)) } };
         format!(
@@ -91,7 +91,7 @@ impl Chart {
     fn frame(&self, (width, height): (f64, f64), y_ticks: &[(f64, String)], legend_rows: usize) -> Frame {
         let widest = y_ticks.iter().map(|(_, text)| labels::width(text)).fold(0.0, f64::max);
         let left = (widest + 2.0 * TICK_GAP).round().max(SIDE_MARGIN);
-        // Legend, then the title of the y axis, above; tick labels and the title of the x axis below.
+        // Above the plot area: legend and title of the y axis. Below: tick labels and title of the x axis.
         let top = legend_rows as f64 * LINE_HEIGHT + LINE_HEIGHT + 3.0 * TICK_GAP;
         Frame {
             left,
@@ -101,7 +101,7 @@ impl Chart {
         }
     }
 
-    /// Returns a line in pixels from the left upper corner of the frame.
+    /// Returns a line in pixels, relative to the upper left corner of the frame.
     fn pixels(&self, line: &Line, frame: Frame) -> Thinned {
         let across = |x| self.x.place(x) * frame.width;
         let down = |y| (1.0 - self.y.place(y)) * frame.height;
@@ -148,9 +148,9 @@ impl Chart {
         }
     }
 
-    /// Vertical lines; their words stand on the side that has room, in the first row where they meet no others.
+    /// Draws the marks. A label is placed on the side with enough room, in the first row in which it does not overlap others.
     fn marks(&self, frame: Frame) -> Markup {
-        // Where the words of each row end.
+        // Right end of the labels of each row.
         let mut ends = [f64::MIN; MARK_ROWS];
         let placed = self.marks.iter().map(|mark| {
             let (x, width) = (frame.left + self.x.place(mark.x) * frame.width, labels::width(&mark.label));
@@ -178,7 +178,7 @@ impl Chart {
     fn curves(&self, frame: Frame, lines: &[Thinned]) -> Markup {
         let stroke = if lines.len() > MANY { FINE_STROKE } else { STROKE };
         let shares = self.shares();
-        // The first line is solid and lies beneath, so that those with gaps leave it visible.
+        // The solid first line is drawn at the bottom, so that it is visible through the gaps of dashed lines.
         let drawn = || self.lines.iter().zip(lines);
         html! {
             g transform=(format!("translate({} {})", px(frame.left), px(frame.top))) {
@@ -200,8 +200,8 @@ impl Chart {
         }
     }
 
-    /// A dot for each point, and a bar over what it may be. Bars at the same place have caps of different widths, and dots of
-    /// lines that coincide are larger below than above. `above` is the number of lines that are drawn over this one.
+    /// Draws a dot for each point, and a bar for its confidence interval. Bars at the same position have caps of different widths,
+    /// and among overlapping lines the dots of lower ones are larger. `above` is the number of lines that are drawn over this one.
     fn spread(&self, line: &Line, above: usize, (place, of): (usize, usize), frame: Frame) -> Markup {
         const DOT: f64 = 3.5;
         const RING: f64 = 2.5;
@@ -240,7 +240,7 @@ impl Chart {
         }
     }
 
-    /// Returns the legend, cut into rows that fit; each item with the x at which it begins.
+    /// Divides the legend into rows that fit `width`. Each item has its x position.
     fn legend_rows(&self, width: f64) -> Vec<Vec<(f64, &Line)>> {
         const BETWEEN: f64 = 22.0;
         if self.names != LegendPlacement::Legend {
@@ -281,7 +281,7 @@ fn legend_markup(rows: &[Vec<(f64, &Line)>]) -> Markup {
     }
 }
 
-/// Returns a short piece of a line, to stand beside its name in a table.
+/// Returns a short sample of a line, for tables.
 pub fn sample_line(colour: usize, dash_index: usize) -> Markup {
     let ink = PlotColor::Line(colour);
     html! {
@@ -301,18 +301,18 @@ fn rule(from: (f64, f64), to: (f64, f64), ink: PlotColor) -> Markup {
     }
 }
 
-/// Returns a coordinate, to a tenth of a pixel.
+/// Formats a coordinate with a resolution of a tenth of a pixel.
 pub(super) fn px(value: f64) -> String {
     let tenths = (value * 10.0).round() as i64;
     if tenths % 10 == 0 { (tenths / 10).to_string() } else { format!("{:.1}", tenths as f64 / 10.0) }
 }
 
-/// Returns whether a band is anywhere more than its line.
+/// Returns whether a band has any height.
 fn is_visible(band: &[(f64, f64)]) -> bool {
     band.iter().any(|(low, high)| low - high > STROKE)
 }
 
-/// Returns the band round a line: along its upper edge and back along the lower one.
+/// Returns the outline of a band: along the upper edge, and back along the lower one.
 fn outline(thinned: &Thinned) -> String {
     let upper = thinned.line.iter().zip(&thinned.band).map(|(&(x, _), &(_, high))| (x, high));
     let lower = thinned.line.iter().zip(&thinned.band).rev().map(|(&(x, _), &(low, _))| (x, low));

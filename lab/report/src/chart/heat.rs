@@ -1,4 +1,4 @@
-//! Heat maps: a small square for each port, the darker the more it carries.
+//! Heat maps: a cell for each port, whose shade shows its load. All lengths are in CSS pixels.
 
 use super::Size;
 use super::color::{PLOT_CSS, PlotColor};
@@ -7,47 +7,43 @@ use super::labels;
 use maud::{Markup, PreEscaped, html};
 use std::fmt::Write;
 
-/// Number of shares that can be distinguished, and of paths.
+/// Number of shades, each of which is one SVG path.
 const LEVELS: usize = 20;
-/// A share of zero is seen too.
+/// Opacity of a share of zero, so that the cell is visible.
 const MIN_OPACITY: f64 = 0.06;
-/// Room for a row of letters.
+/// Height of a line of text.
 const ROW: f64 = 18.0;
 const GAP: f64 = 6.0;
-/// Height of a row of squares.
+/// Maximum height of a cell.
 const MAX_CELL_HEIGHT: f64 = 20.0;
 const MIN_CELL_HEIGHT: f64 = 9.0;
-/// Wider squares than this are not better.
+/// Maximum width of a cell.
 const MAX_CELL_WIDTH: f64 = 44.0;
-/// From this size on squares have a gap between them.
+/// Size from which cells are separated by gaps.
 const GAP_FROM: f64 = 5.0;
 
-/// A heat map: a share (0 to 1) for each place that has one.
+/// A heat map of shares (0 to 1).
 #[derive(Clone, Debug)]
 pub struct HeatMap {
-    /// For readers who do not see it.
+    /// Text alternative.
     pub alt: String,
-    /// A number worth reading above it.
+    /// Text above the map, such as mean and maximum.
     pub note: String,
-    /// Title of the columns.
     pub x_title: String,
-    /// Title of the rows.
     pub y_title: String,
-    /// Names of the columns.
     pub columns: Vec<String>,
-    /// Names of the rows.
     pub rows: Vec<String>,
-    /// Column, row, share.
+    /// Column, row and share. Cells without an entry are blank.
     pub cells: Vec<(usize, usize, f64)>,
 }
 
 impl HeatMap {
-    /// Returns the map as an element of a page that carries [`PLOT_CSS`].
+    /// Returns the map as an element of a page that has [`PLOT_CSS`].
     pub fn svg(&self, size: Size) -> Markup {
         self.draw(size, None)
     }
 
-    /// Returns the map as a file of its own.
+    /// Returns the map as a self-contained SVG file.
     pub fn svg_file(&self, size: Size) -> String {
         let style = html! { style { (PreEscaped(PLOT_CSS)) } };
         let svg = self.draw(size, Some(style)).into_string();
@@ -58,7 +54,7 @@ impl HeatMap {
         let (width, _) = size.pixels();
         let widest =
             self.rows.iter().map(|name| labels::width(name)).fold(labels::width(&self.y_title), f64::max);
-        // The note, then what the shades mean.
+        // Above the map: the note and the key of the shades.
         let (left, top) = (widest + 2.0 * GAP, 2.0 * ROW + GAP);
         let across = ((width - left - GAP) / self.columns.len().max(1) as f64).min(MAX_CELL_WIDTH);
         let down = (across * 0.75).clamp(MIN_CELL_HEIGHT, MAX_CELL_HEIGHT);
@@ -87,7 +83,7 @@ impl HeatMap {
         }
     }
 
-    /// Returns what the shades mean, and the note.
+    /// Returns the key of the shades, and the note.
     fn key(&self) -> Markup {
         const SHADES: [f64; 5] = [0.0, 0.25, 0.5, 0.75, 1.0];
         const SHADE: f64 = 50.0;
@@ -102,7 +98,7 @@ impl HeatMap {
         }
     }
 
-    /// Returns the squares of each level as one path.
+    /// Returns the cells of each shade as one path.
     fn paths(&self, (left, top): (f64, f64), (across, down): (f64, f64)) -> Vec<String> {
         let gap = if across >= GAP_FROM { 1.0 } else { 0.0 };
         let mut paths = vec![String::new(); LEVELS + 1];
@@ -123,7 +119,7 @@ fn opacity(level: usize) -> String {
     format!("{:.2}", MIN_OPACITY + (1.0 - MIN_OPACITY) * level as f64 / LEVELS as f64)
 }
 
-/// Returns the names that have room, if one takes `each` and needs `least`.
+/// Returns every n-th name, so that names fit. `each` is the size of a cell, `min` the size that a name needs.
 fn every(names: &[String], each: f64, min: f64) -> impl Iterator<Item = (usize, &String)> {
     let stride = (min / each.max(0.1)).ceil().max(1.0) as usize;
     names.iter().enumerate().step_by(stride)

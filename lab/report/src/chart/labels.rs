@@ -1,25 +1,24 @@
-//! Places the name of a line where it is read with that line and no other.
+//! Places the names of lines in a chart, so that each is close to its own line and far from the others.
 
-/// Height of a line of letters, in CSS pixels.
+/// Height of letters in CSS pixels.
 pub const LETTER_HEIGHT: f64 = 12.0;
-/// Mean advance of a letter of that height in the usual sans-serif faces.
+/// Mean width of letters of that height in common sans-serif fonts.
 const LETTER_WIDTH: f64 = 6.4;
-/// Between a line and its name.
+/// Distance between a line and its name.
 const GAP: f64 = 5.0;
-/// More room than this around a name is not better.
+/// Candidates with at least this much free space around the label are equally good (CSS pixels).
 const MAX_USEFUL_GAP: f64 = 36.0;
 
-/// About how wide `text` will be.
+/// Returns the approximate width of `text` in CSS pixels.
 pub fn width(text: &str) -> f64 {
     text.chars().count() as f64 * LETTER_WIDTH
 }
 
-/// Extent of a line: lowest and highest y of each pixel column, `None` where it is absent.
+/// Minimum and maximum y of a line in each pixel column; `None` where the line is absent.
 type Profile = Vec<Option<(f64, f64)>>;
 
-/// Finds a place for the name of each line (given in pixels, x from 0 to `size.0`, y downwards from 0
-/// to `size.1`): close to its own line, far from the others and from names placed before. The place
-/// is the left end of the base line.
+/// Returns the position of each line's name: the left end of the baseline. Lines are in pixels, with x from 0 to `size.0` and y
+/// downwards from 0 to `size.1`. Names are placed greedily, away from other lines and from names placed before.
 pub fn place(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec<Option<(f64, f64)>> {
     let profiles: Vec<Profile> = lines.iter().map(|line| profile(line, size.0)).collect();
     let mut taken: Vec<Block> = Vec::new();
@@ -27,7 +26,7 @@ pub fn place(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec
     for (own, name) in names.iter().enumerate() {
         let best = candidates(&profiles[own], width(name), size).max_by(|a, b| {
             let score = |c: &Candidate| c.score(own, &profiles, &taken, size);
-            // Of equals the leftmost, which max_by would not take by itself.
+            // Among equals the leftmost; max_by alone would return the last.
             score(a).total_cmp(&score(b)).then(b.block.left.total_cmp(&a.block.left))
         });
         places.push(best.map(|b| (b.block.left, b.block.bottom - 2.0)));
@@ -36,7 +35,7 @@ pub fn place(lines: &[Vec<(f64, f64)>], names: &[&str], size: (f64, f64)) -> Vec
     places
 }
 
-/// A rectangle that a name would fill.
+/// A candidate: the rectangle of a name.
 #[derive(Clone, Copy)]
 struct Block {
     left: f64,
@@ -46,7 +45,7 @@ struct Block {
 }
 
 impl Block {
-    /// Vertical room between this block and what lies from `top` to `bottom`; negative if they meet.
+    /// Returns the vertical distance to the range from `top` to `bottom`; negative if they overlap.
     fn room(&self, top: f64, bottom: f64) -> f64 {
         (top - self.bottom).max(self.top - bottom)
     }
@@ -55,9 +54,9 @@ impl Block {
 #[derive(Clone, Copy)]
 struct Candidate {
     block: Block,
-    /// By how much its own line rises and falls along the name.
+    /// Height range of the line along the name.
     unrest: f64,
-    /// Position of its lower edge.
+    /// Lowest position of the line along the name.
     line_bottom: f64,
 }
 
@@ -74,7 +73,7 @@ impl Candidate {
                 room = room.min(other.room(self.block.top, self.block.bottom));
             }
         }
-        // A flow that has not started lies on the zero line: its name says more where it sends.
+        // The line of a flow that has not started is at zero. Prefer positions where the flow sends.
         let idle = if self.line_bottom >= size.1 - 1.0 { MAX_USEFUL_GAP } else { 0.0 };
         room - 0.5 * self.unrest - idle
     }

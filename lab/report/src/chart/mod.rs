@@ -1,7 +1,7 @@
-//! Line charts: what is to be seen ([`Chart`]), and how it becomes an SVG ([`Chart::svg`]).
+//! Line charts ([`Chart`]) and heat maps, drawn as SVG.
 //!
-//! The SVG is written directly: classes instead of colours, so that one style sheet turns a chart
-//! light, dark or fit for paper, and letters of the same size on a wide page and on a narrow one.
+//! The SVG uses CSS classes for colours, so that one style sheet provides the light theme, the dark theme and print. Charts are
+//! drawn for two widths with the same font size.
 
 mod color;
 mod data;
@@ -19,48 +19,44 @@ pub use scale::{Axis, Scale, Unit};
 
 use maud::Markup;
 
-/// A picture of some lines over one another.
+/// A line chart.
 #[derive(Clone, Debug)]
 pub struct Chart {
-    /// Text alternative of the picture.
+    /// Text alternative.
     pub alt: String,
-    /// To the right.
     pub x: Axis,
-    /// Upwards.
     pub y: Axis,
-    /// In the order in which they are drawn and listed.
+    /// Lines in the order of drawing, which is also that of the legend.
     pub lines: Vec<Line>,
-    /// Moments worth a vertical line.
+    /// Vertical lines with labels.
     pub marks: Vec<Annotation>,
-    /// Position of the lines' names.
+    /// Placement of the lines' names.
     pub names: LegendPlacement,
 }
 
 /// Content of a figure.
 #[derive(Clone, Debug)]
 pub enum Picture {
-    /// Lines over an axis.
     Chart(Chart),
-    /// A map of shares.
     Heat(HeatMap),
 }
 
 impl Picture {
-    /// As an element of a page that carries [`PLOT_CSS`] and the legend.
+    /// Returns an element of a page that has [`PLOT_CSS`] and the legend.
     pub fn svg(&self, size: Size) -> Markup {
         match self {
             Picture::Chart(chart) => chart.svg(size),
             Picture::Heat(heat) => heat.svg(size),
         }
     }
-    /// As a file of its own.
+    /// Returns a self-contained SVG file.
     pub fn svg_file(&self, size: Size) -> String {
         match self {
             Picture::Chart(chart) => chart.svg_file(size),
             Picture::Heat(heat) => heat.svg_file(size),
         }
     }
-    /// Returns the lines, if it has some.
+    /// Returns the line chart; `None` for heat maps.
     pub fn chart(&self) -> Option<&Chart> {
         match self {
             Picture::Chart(chart) => Some(chart),
@@ -81,56 +77,53 @@ impl From<HeatMap> for Picture {
     }
 }
 
-/// One line of a chart.
+/// A line of a chart.
 #[derive(Clone, Debug, Default)]
 pub struct Line {
-    /// Its name.
     pub name: String,
-    /// A number worth reading beside the name in the legend, such as `peak 12 KB`.
+    /// Value after the name in the legend, such as `peak 12 KB`.
     pub note: Option<String>,
-    /// Index of the colour, which means the same scheme in every chart.
+    /// Index of the colour. A scheme has the same colour in all charts.
     pub colour: usize,
     /// Index of the dash pattern; 0 is solid.
     pub dash: usize,
-    /// In units of the axes, x ascending.
+    /// Points in units of the axes, with ascending x.
     pub points: Vec<(f64, f64)>,
-    /// Confidence interval of each point, lowest and highest y; empty if not shown. Points are then dots with bars.
+    /// Confidence interval of each point, minimum and maximum y. If not empty, points are drawn as dots with bars.
     pub spread: Vec<(f64, f64)>,
-    /// A shaded range about each point, lowest and highest y; empty if not shown.
+    /// Shaded range around each point, minimum and maximum y; empty: none.
     pub band: Vec<(f64, f64)>,
 }
 
-/// A vertical line with a word at its top.
+/// A vertical line with a label at its top.
 #[derive(Clone, Debug)]
 pub struct Annotation {
-    /// Position in units of the x axis.
+    /// Position on the x axis.
     pub x: f64,
-    /// Text of the annotation.
     pub label: String,
 }
 
-/// Placement of the names of a chart's lines.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum LegendPlacement {
-    /// In rows above the picture; on a page once for all charts of a section.
+    /// In rows above the chart; on a page once for all charts of a section.
     Legend,
-    /// Beside each line, where there is most room.
+    /// Next to each line.
     Direct,
-    /// Not at all: the caption says what they are.
+    /// No names; the caption describes the lines.
     None,
 }
 
-/// For which width a chart is drawn. Letters have the same size in both.
+/// The width for which a chart is drawn. The font size is the same.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Size {
-    /// For the whole column of a wide page.
+    /// The full width of a wide page.
     Wide,
-    /// For half of it, or for a telephone.
+    /// Half of the width, or the width of a phone.
     Narrow,
 }
 
 impl Size {
-    /// Width and height in CSS pixels.
+    /// Returns width and height in CSS pixels.
     pub fn pixels(self) -> (f64, f64) {
         match self {
             Size::Wide => (900.0, 310.0),

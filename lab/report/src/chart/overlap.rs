@@ -1,14 +1,14 @@
-//! Lines that lie on each other, which would hide all but one of them.
+//! Draws lines that overlap over their whole length as alternating pieces, and notes them below the title.
 
 use super::{Axis, Chart, Line};
 
-/// Share of an axis below which two points are one.
+/// Distance below which points overlap, as a share of the axis.
 const OVERLAP_TOLERANCE: f64 = 0.004;
-/// Length of a piece of one colour in CSS pixels.
+/// Length of a piece in CSS pixels.
 const DASH_LENGTH: usize = 9;
 
 impl Chart {
-    /// Returns the lines that coincide all along, by index: groups of two or more.
+    /// Returns groups of two or more lines that overlap over their whole length, by index.
     pub(super) fn overlapping_lines(&self) -> Vec<Vec<usize>> {
         let mut groups: Vec<Vec<usize>> = Vec::new();
         for (index, line) in self.lines.iter().enumerate().filter(|(_, line)| !line.points.is_empty()) {
@@ -32,7 +32,7 @@ impl Chart {
                 .all(|(a, b)| near(&self.x, a.0, b.0) && near(&self.y, a.1, b.1))
     }
 
-    /// Returns a sentence on the lines that coincide; `None` if none do.
+    /// Returns a sentence about overlapping lines; `None` if there are none.
     pub fn coincidence(&self) -> Option<String> {
         let names = |group: &Vec<usize>| {
             let names: Vec<&str> = group.iter().map(|&index| self.lines[index].name.as_str()).collect();
@@ -51,7 +51,7 @@ impl Chart {
         (!sentences.is_empty()).then(|| sentences.join(" "))
     }
 
-    /// For each line its place among those it coincides with and their number: `(0, 1)` for a line by itself.
+    /// Returns, for each line, its index in its group and the size of the group; `(0, 1)` if it does not overlap.
     pub(super) fn shares(&self) -> Vec<(usize, usize)> {
         let mut shares = vec![(0, 1); self.lines.len()];
         for group in self.overlapping_lines() {
@@ -63,7 +63,7 @@ impl Chart {
     }
 }
 
-/// `stroke-dasharray` and `stroke-dashoffset` of a line that shares its place with others: pieces in turn.
+/// Returns `stroke-dasharray` and `stroke-dashoffset` of a line in a group, so that the pieces of its lines alternate.
 pub(super) fn pieces((place, of): (usize, usize)) -> (String, String) {
     (format!("{DASH_LENGTH} {}", DASH_LENGTH * (of - 1)), format!("-{}", DASH_LENGTH * place))
 }

@@ -1,63 +1,58 @@
-//! Axes: ranges, round ticks, units.
+//! Axes: ranges, ticks and units.
 
-/// Distribution of values along an axis.
+/// Scale of an axis.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scale {
-    /// Equal differences are equally far apart.
     Linear,
-    /// Equal ratios are equally far apart.
     Log,
 }
 
-/// One axis of a chart.
+/// An axis of a chart.
 #[derive(Clone, Debug)]
 pub struct Axis {
-    /// Title with its unit: `queue (KB)`.
+    /// Title with the unit, such as `queue (KB)`.
     pub title: String,
-    /// Distribution of values.
     pub scale: Scale,
-    /// Smallest value shown.
     pub low: f64,
-    /// Largest value shown.
     pub high: f64,
-    /// Format of a tick.
+    /// Formats the label of a tick.
     pub format: fn(f64) -> String,
-    /// Labels at 0, 1, 2.. instead of numbers; empty for numbers.
+    /// Labels at 0, 1, 2...; empty: numbers.
     pub names: Vec<String>,
-    /// Values to mark instead of round ones; empty for round ones.
+    /// Values of ticks; empty: round values.
     pub marked: Vec<f64>,
-    /// True for the time of a run, which all its charts share.
+    /// True for the time axis of a run, which is the same for all of its charts.
     pub is_time: bool,
 }
 
 /// Approximate number of ticks of a vertical axis.
 pub const VERTICAL_TICKS: usize = 4;
 
-/// A unit in which an axis counts.
+/// The unit of an axis.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Unit {
-    /// As written in the title.
+    /// Name in the title.
     pub name: &'static str,
-    /// Number of base units (bytes, picoseconds, bit/s) in it.
+    /// Number of base units (bytes, picoseconds, bit/s) per unit.
     pub scale: f64,
 }
 
 impl Unit {
-    /// Returns the unit in which `most` picoseconds read best.
+    /// Returns the unit for a maximum of `max` picoseconds.
     pub fn of_time(max: f64) -> Unit {
         pick(max, &[("s", 1e12), ("ms", 1e9), ("us", 1e6), ("ns", 1e3)])
     }
-    /// Returns the unit in which `most` bytes read best.
+    /// Returns the unit for a maximum of `max` bytes.
     pub fn of_bytes(max: f64) -> Unit {
         pick(max, &[("GB", 1e9), ("MB", 1e6), ("KB", 1e3), ("B", 1.0)])
     }
-    /// Returns the unit in which `most` bit/s read best.
+    /// Returns the unit for a maximum of `max` bit/s.
     pub fn of_rate(max: f64) -> Unit {
         pick(max, &[("Gbit/s", 1e9), ("Mbit/s", 1e6), ("Kbit/s", 1e3), ("bit/s", 1.0)])
     }
 }
 
-/// Returns the largest unit that fits into `most` more than a few times, so that ticks are whole numbers.
+/// Returns the largest unit of which `max` is several multiples, so that ticks are whole numbers.
 fn pick(max: f64, units: &[(&'static str, f64)]) -> Unit {
     const A_FEW: f64 = 4.0;
     let &(name, scale) = units
@@ -72,12 +67,12 @@ impl Axis {
         Axis { title, scale, low, high, format: plain, names: Vec::new(), marked: Vec::new(), is_time: false }
     }
 
-    /// Returns a linear axis from zero to a round number above `most`.
+    /// Returns a linear axis from 0 to a round number above `max`.
     pub fn from_zero(title: impl Into<String>, max: f64) -> Axis {
-        // A line that touches the frame is hard to see: leave it a little room.
+        // Leave a margin, because a line that touches the frame is hard to see.
         let max = if max > 0.0 { 1.04 * max } else { 1.0 };
         let above = |step: f64| (max / step).ceil() * step;
-        // Rounding up may ask for wider steps, and those for a rounder end.
+        // Rounding up may require a wider step, which may require a larger round end; hence twice.
         let high = above(step(above(step(max, VERTICAL_TICKS)), VERTICAL_TICKS));
         Axis::of(title.into(), Scale::Linear, (0.0, high))
     }
@@ -88,30 +83,30 @@ impl Axis {
         Axis::of(title.into(), Scale::Linear, (low, high))
     }
 
-    /// Returns the time of a run, from zero to its end.
+    /// Returns a time axis from 0 to `end`.
     pub fn time(title: impl Into<String>, end: f64) -> Axis {
         Axis { is_time: true, ..Axis::exactly(title, 0.0, end) }
     }
 
-    /// Returns a logarithmic axis over this range; both ends must be above zero.
+    /// Returns a logarithmic axis over this range. Both ends must be positive.
     pub fn log(title: impl Into<String>, low: f64, high: f64) -> Axis {
         let low = if low > 0.0 { low } else { 1.0 };
         let high = if high > low { high } else { low * 10.0 };
         Axis::of(title.into(), Scale::Log, (low, high))
     }
 
-    /// Returns an axis of names, at 0, 1, 2...
+    /// Returns an axis with names at 0, 1, 2...
     pub fn named(title: impl Into<String>, names: Vec<String>) -> Axis {
         let high = names.len().max(1) as f64 - 0.5;
         Axis { names, ..Axis::exactly(title, -0.5, high) }
     }
 
-    /// Returns what stands at a tick.
+    /// Returns the label of a tick.
     pub fn label(&self, value: f64) -> String {
         self.names.get(value.round() as usize).cloned().unwrap_or_else(|| (self.format)(value))
     }
 
-    /// Returns the position of `value` between the two ends, 0 to 1.
+    /// Returns the position of `value` on the axis, 0 to 1.
     pub fn place(&self, value: f64) -> f64 {
         let fraction = match self.scale {
             Scale::Linear => (value - self.low) / (self.high - self.low),
@@ -120,7 +115,7 @@ impl Axis {
         fraction.clamp(0.0, 1.0)
     }
 
-    /// Round values to label, about `count` of them.
+    /// Returns about `count` round values for ticks.
     pub fn ticks(&self, count: usize) -> Vec<f64> {
         match self.scale {
             _ if !self.names.is_empty() => {
@@ -136,14 +131,14 @@ impl Axis {
             }
             Scale::Log => {
                 let decades = (self.high / self.low).log10();
-                // As many round digits of a decade as there is room for.
+                // Use as many round values per decade as fit.
                 let digits = [&[1.0, 1.5, 2.0, 3.0, 4.0, 5.0, 7.0][..], &[1.0, 2.0, 5.0]]
                     .into_iter()
                     .find(|digits| decades * digits.len() as f64 <= count as f64)
                     .unwrap_or(&[1.0]);
                 let first = self.low.log10().floor() as i32;
                 let last = self.high.log10().ceil() as i32;
-                // More decades than labels: every second, third... of them.
+                // With more decades than labels, use every n-th decade.
                 let stride = (decades / count as f64).ceil().max(1.0) as usize;
                 (first..=last)
                     .step_by(stride)
@@ -155,7 +150,7 @@ impl Axis {
     }
 }
 
-/// Returns a step of 1, 2 or 5 times a power of ten that cuts `span` into about `count` pieces.
+/// Returns a step of 1, 2 or 5 times a power of ten that divides `span` into about `count` parts.
 fn step(span: f64, count: usize) -> f64 {
     let raw = span / count.max(1) as f64;
     let magnitude = 10f64.powf(raw.log10().floor());
@@ -168,7 +163,7 @@ fn step(span: f64, count: usize) -> f64 {
     nice * magnitude
 }
 
-/// Returns a number without superfluous digits.
+/// Formats a number without superfluous digits.
 fn plain(value: f64) -> String {
     let text = format!("{value:.6}");
     text.trim_end_matches('0').trim_end_matches('.').to_owned()

@@ -1,24 +1,22 @@
-//! Thins a time series without changing its picture.
+//! Reduces the points of a time series without a visible change of the chart.
 //!
-//! A series with more values than the chart has columns is cut into narrow bins. In a bin in which it is monotonic,
-//! or turns once, its corners are drawn, so edges and peaks stay. In a bin in which it oscillates, its mean is drawn
-//! on a pale band from lowest to highest value: a queue that oscillates between zero and three packets does not
-//! become a block that hides all others.
+//! A series with more values than the chart has columns is divided into narrow bins. If the series is monotonic in a bin, or
+//! changes direction once, its corners are drawn, which preserves edges and peaks. If it oscillates, its mean is drawn on a pale
+//! band from minimum to maximum. Otherwise a queue that oscillates between zero and three packets would become a solid block that
+//! hides other lines.
 
-/// Pixels that a bin covers: coarse enough for a mean to be a line.
+/// Width of a bin in pixels; coarse enough for the means to form a line.
 const BIN: f64 = 3.0;
 
-/// The points of a series that are drawn.
+/// The points of a reduced series.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Thinned {
-    /// Its points.
     pub line: Vec<(f64, f64)>,
-    /// For each point, the lowest and highest value it stands for; empty if it stands
-    /// for itself.
+    /// Minimum and maximum of the values that each point represents; empty if the points are not reduced.
     pub band: Vec<(f64, f64)>,
 }
 
-/// Thins `points` (x ascending) for a chart of this width in pixels.
+/// Reduces `points` (ascending x) for a chart of this width in pixels.
 pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
     let bins = (width / BIN).ceil().max(1.0) as usize;
     if points.len() <= 2 * bins {
@@ -47,7 +45,7 @@ pub fn thin(points: &[(f64, f64)], width: f64) -> Thinned {
     thinned
 }
 
-/// First point, turning point if there is one, last point; `None` if it turns more often.
+/// Returns the first point, the turning point if there is one, and the last point; `None` if there are several turning points.
 fn corners(bin: &[(f64, f64)]) -> Option<Vec<(f64, f64)>> {
     let (first, last) = (*bin.first()?, *bin.last()?);
     let mut corners = vec![first];

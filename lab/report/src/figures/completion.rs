@@ -1,4 +1,4 @@
-//! Flow completion times, as slowdown against an idle fabric.
+//! Charts of flow completion times, as slowdown relative to an idle fabric.
 
 use super::{Figure, Layout, Scheme, Section, by_scheme, distribution};
 use crate::chart::{Axis, Chart, LegendPlacement, Line};
@@ -6,7 +6,7 @@ use crate::format;
 use std::collections::BTreeSet;
 use weir_experiment::results::{FctBucket, Results, SchemeTrace};
 
-/// Slowdown by flow size, and its distribution.
+/// Returns the section with slowdown by flow size and the distribution of slowdown.
 pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
     let mut figures = Vec::new();
     for (file, title, value) in [
@@ -18,7 +18,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>]) -> Option<Section> {
             let buckets = &results.summary.schemes.get(s.label)?.fct.by_size;
             Some(buckets.iter().map(|b| (b.upto_bytes as f64, value(b))).collect())
         });
-        // One size is a point, not a line.
+        // With a single size there would be a point instead of a line.
         let sizes = |line: &Line| line.points.iter().map(|p| p.0 as u64).collect::<BTreeSet<_>>().len();
         if lines.iter().any(|line| sizes(line) > 1) {
             figures.push(slowdown_by_size(file, title, lines));
@@ -51,11 +51,11 @@ fn slowdown_by_size(file: &str, title: &str, lines: Vec<Line>) -> Figure {
     Figure { file: file.into(), title: title.into(), layout: Layout::Half, picture: chart.into() }
 }
 
-/// Share of flows, in percent, with at most this slowdown.
+/// Returns the cumulative distribution of slowdown.
 fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
-    /// With less between the smallest and the largest slowdown than this factor, logarithms make no difference.
+    /// Ratio of largest to smallest slowdown below which the axis is linear.
     const NARROW: f64 = 3.0;
-    /// Room beside the smallest and the largest.
+    /// Margin of the axis at both ends.
     const MARGIN: f64 = 0.02;
     let mut lines = by_scheme(schemes, |s| Some(distribution::at_most(&slowdowns(s.trace))));
     let ends = || lines.iter().flat_map(|line| &line.points).map(|point| point.0);
@@ -68,7 +68,7 @@ fn cumulative(schemes: &[Scheme<'_>]) -> Option<Figure> {
         Axis::exactly("slowdown", (min - room).max(1.0 - room), max + room)
     };
     x.format = format::significant_short;
-    // Where the slowest flow of a scheme has finished, all have.
+    // Extend each line at 100 % to the right edge.
     lines.iter_mut().for_each(|line| line.points.push((x.high, 100.0)));
     let chart = Chart {
         alt: "Distribution of flow completion time slowdown".into(),

@@ -1,9 +1,9 @@
-//! Empirical distributions as steps.
+//! Empirical distributions as step functions.
 
-/// Steps that a chart can show along each of its axes.
+/// Number of steps that a chart can resolve along an axis.
 const STEPS: f64 = 200.0;
 
-/// Returns each value of an ascending list once, with the number of entries that are smaller.
+/// Returns the distinct values of an ascending list, each with the number of smaller entries.
 fn ranks(sorted: &[f64]) -> Vec<(f64, usize)> {
     let mut ranks: Vec<(f64, usize)> = Vec::new();
     for (i, &value) in sorted.iter().enumerate() {
@@ -14,8 +14,8 @@ fn ranks(sorted: &[f64]) -> Vec<(f64, usize)> {
     ranks
 }
 
-/// Draws the cumulative distribution of an ascending list: the share in percent that is at most `x`. A step is vertical at
-/// its value.
+/// Returns the points of the cumulative distribution of an ascending list: the share in percent that is at most `x`. Steps are
+/// vertical.
 pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
     let ranks = ranks(sorted);
     let ends = ranks.iter().skip(1).map(|rank| rank.1).chain([sorted.len()]);
@@ -33,8 +33,8 @@ pub fn at_most(sorted: &[f64]) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Draws the complementary distribution of an ascending list, for logarithmic axes: the share in percent that is at least
-/// `x`, from `from` to the largest value. Empty if all values are zero.
+/// Returns the points of the complementary distribution of an ascending list, for logarithmic axes: the share in percent that is
+/// at least `x`, from `from` to the largest value. Empty if all values are zero.
 pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
     let share = |rank: usize| 100.0 * (sorted.len() - rank) as f64 / sorted.len() as f64;
     let shares: Vec<(f64, f64)> = ranks(sorted)
@@ -50,7 +50,8 @@ pub fn at_least(sorted: &[f64], from: f64) -> Vec<(f64, f64)> {
     steps
 }
 
-/// Leaves out steps that are too close to the one before to be seen: values on a logarithmic axis, shares after `place`.
+/// Removes steps that are too close to the previous one to be visible. Values are on a logarithmic axis; `place` maps shares to
+/// their axis.
 fn sparse(shares: &[(f64, f64)], place: impl Fn(f64) -> f64) -> Vec<(f64, f64)> {
     let (Some(&first), Some(&last)) = (shares.first(), shares.last()) else { return Vec::new() };
     let across = |(value, _): (f64, f64)| value.max(f64::MIN_POSITIVE).ln();

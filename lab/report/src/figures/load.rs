@@ -1,4 +1,4 @@
-//! Link load: a map for each scheme.
+//! Heat maps of link load.
 
 use super::{Figure, Layout, Section};
 use crate::chart::{HeatMap, Picture};
@@ -7,14 +7,14 @@ use crate::names::file_name;
 use std::collections::BTreeSet;
 use weir_experiment::results::Results;
 
-/// Returns the section on the load of every port: a map for each scheme.
+/// Returns the section with a heat map of the load of all ports for each scheme.
 pub fn section(results: &Results) -> Option<Section> {
-    /// Fewer are read off the table of ports.
+    /// With fewer ports, the table of ports is sufficient.
     const MIN_PORTS: usize = 8;
-    /// More switches than this take the page's width.
+    /// With more switches than this, the map has the full width of the page.
     const NARROW: usize = 20;
     let summary = &results.summary;
-    // In the order of their numbers: s2 before s10.
+    // Natural order: s2 before s10.
     let mut switches: Vec<(String, u64, String)> = Vec::new();
     let mut ports: Vec<u64> = Vec::new();
     let of = |port: &str| -> Option<((String, u64, String), u64)> {

@@ -1,4 +1,4 @@
-//! From the results of a run to its charts.
+//! The charts of a run.
 
 mod completion;
 mod distribution;
@@ -21,11 +21,9 @@ use weir_experiment::results::{PortSeries, Results, SchemeTrace};
 
 /// Some charts under one heading.
 pub struct Section {
-    /// The heading.
     pub title: String,
     /// Note on how to read the charts.
     pub note: Option<String>,
-    /// The charts.
     pub figures: Vec<Figure>,
 }
 
@@ -37,14 +35,12 @@ pub struct Figure {
     pub title: String,
     /// Width on the page.
     pub layout: Layout,
-    /// Content.
     pub picture: Picture,
 }
 
 /// Part of the page's width that a figure takes.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Layout {
-    /// All of it.
     Full,
     /// Half, where there is room for two.
     Half,

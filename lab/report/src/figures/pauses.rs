@@ -1,10 +1,10 @@
-//! PFC pauses over time.
+//! Chart of PFC pauses over time.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis, line};
 use crate::chart::{Axis, Chart, LegendPlacement};
 use crate::format;
 
-/// Pause frames that switches sent so far, over time.
+/// Returns the section with the cumulative number of pause frames over time.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let paused = |s: &Scheme<'_>| s.trace.pauses.iter().filter(|p| p.is_pause).count();
     let max = schemes.iter().map(paused).max().filter(|&max| max > 0)?;

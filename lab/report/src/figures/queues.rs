@@ -1,4 +1,4 @@
-//! The queues of observed ports over time, and the distribution of the bottleneck's.
+//! Charts of the queues of observed ports over time, and of the distribution of the bottleneck's queue.
 
 use super::{
     Figure, Layout, Scheme, Section, TimeAxis, by_scheme, distribution, line, observed_ports, series,
@@ -9,14 +9,14 @@ use crate::metrics::port_name;
 use crate::names::file_name;
 use weir_experiment::results::Results;
 
-/// More ports than this are in the table of queues, not in the page.
+/// Maximum number of ports on the page; the table of queues has all.
 const MAX_PORTS: usize = 8;
 
 pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let ports = observed_ports(results, schemes);
     let note = match ports.len() {
         _ if schemes.is_empty() => return None,
-        0 => Some("No port was observed; observe.ports in the experiment names those to draw.".to_owned()),
+        0 => Some("No port was observed; select ports with observe.ports in the experiment.".to_owned()),
         n if n > MAX_PORTS => Some(format!("The {MAX_PORTS} most congested of {n} observed ports.")),
         _ => None,
     };
@@ -27,7 +27,7 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
         .map(|(rank, port)| {
             let peak = |s: &Scheme<'_>| {
                 let recorded = series(s, port).and_then(|p| p.queue_bytes.iter().max().copied()).unwrap_or(0);
-                // The summary has the true peak, which may lie between two samples.
+                // The summary has the exact peak, which may lie between two samples.
                 let queue = results.summary.schemes.get(s.label).and_then(|sum| sum.queues.get(port));
                 queue.map_or(recorded, |q| q.peak_bytes.max(recorded))
             };
@@ -65,8 +65,8 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
     Some(Section { title: "Queue length".into(), note, figures })
 }
 
-/// Share of the samples, in percent, at which a port held at least so much. Both axes are logarithmic: most queues are
-/// empty most of the time, and it is the rest that schemes differ in.
+/// Returns the complementary distribution of a port's queue length. Both axes are logarithmic, because most queues are empty
+/// most of the time, and schemes differ in the rest.
 fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     let sorted = |s: &Scheme<'_>| {
         let mut values: Vec<f64> = series(s, port)?.queue_bytes.iter().map(|&bytes| bytes as f64).collect();
@@ -95,13 +95,13 @@ fn tail(port: &str, name: &str, schemes: &[Scheme<'_>]) -> Option<Figure> {
     })
 }
 
-/// Returns the chart again for the short while in which most of it happens, if there is one.
+/// Returns the chart for the interval in which values exceed the rest level, if this interval is short.
 fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
-    /// Share of the peak below which a value counts as rest.
+    /// Values below this share of the peak are at rest.
     const REST: f64 = 0.05;
-    /// To be worth a second chart the unrest must be at most this share of the run...
+    /// Maximum length of the active interval as a share of the run, for a second chart.
     const SHORT: f64 = 0.3;
-    /// ...and is shown with this share of itself on both sides.
+    /// Margin on both sides, as a share of the interval.
     const MARGIN: f64 = 0.15;
     let chart = figure.picture.chart()?;
     let points = || chart.lines.iter().flat_map(|line| &line.points);
@@ -112,7 +112,7 @@ fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
     if span <= 0.0 || span > SHORT * (chart.x.high - chart.x.low) {
         return None;
     }
-    // To round numbers, a tenth of the span's magnitude.
+    // Round to a tenth of the span's order of magnitude.
     let grain = 10f64.powf(span.log10().floor() - 1.0);
     let low = (((from - MARGIN * span) / grain).floor() * grain).max(chart.x.low);
     let high = (((to + MARGIN * span) / grain).ceil() * grain).min(chart.x.high);
@@ -124,7 +124,7 @@ fn zoomed(figure: &Figure, unit: Unit) -> Option<Figure> {
     chart.x.high = high;
     chart.marks.retain(|mark| (low..=high).contains(&mark.x));
     let [from, to] = [low, high].map(chart.x.format);
-    let title = format!("The same from {from} to {to} {}", unit.name);
+    let title = format!("Detail from {from} to {to} {}", unit.name);
     chart.alt = format!("{}, {title}", chart.alt);
     Some(Figure {
         file: format!("{}-closer", figure.file),

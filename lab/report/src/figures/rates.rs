@@ -1,4 +1,4 @@
-//! Sending rates of flows: each flow where they are few, else their distribution at each instant.
+//! Charts of sending rates: one line per flow if there are few, else their distribution over time.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis};
 use crate::chart::{Axis, Chart, LegendPlacement, Line, Unit};
@@ -6,14 +6,14 @@ use crate::format;
 use crate::names::file_name;
 use weir_experiment::results::RateSeries;
 
-/// The most flows that have a line with a name each.
+/// Maximum number of flows that are drawn as separate lines.
 const MAX_LINES: usize = 6;
-/// Windows in which the rates of more flows are summarised.
+/// Number of time windows in which the rates of more flows are summarised.
 const WINDOWS: usize = 140;
-/// Percentiles between which the band of a summary lies.
+/// Percentiles that bound the band of a summary, as shares.
 const BAND: (f64, f64) = (0.1, 0.9);
 
-/// Sending rates, a chart for each scheme.
+/// Returns the section with a chart of sending rates for each scheme.
 pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     let highest = |flow: &RateSeries| flow.rate.iter().map(|r| r.as_bps()).max().unwrap_or(0);
     let max = schemes.iter().flat_map(|s| &s.trace.rates).map(highest).max()? as f64;
@@ -53,7 +53,7 @@ pub fn section(schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
     Some(Section { title: "Sending rates".into(), note, figures: figures.collect() })
 }
 
-/// Returns a line for each flow, in the colour of its scheme.
+/// Returns one line per flow, in the colour of the scheme.
 fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let lines = scheme.trace.rates.iter().enumerate().map(|(i, flow)| Line {
         name: format::flow(&flow.flow),
@@ -65,7 +65,7 @@ fn each(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     lines.collect()
 }
 
-/// Median, band and extremes of the flows that are sending.
+/// Returns median, band and extremes of the rates of flows that are sending.
 fn summary(scheme: &Scheme<'_>, time: &TimeAxis, unit: Unit) -> Vec<Line> {
     let (trace, flows) = (scheme.trace, &scheme.trace.rates);
     let samples = flows.iter().map(|flow| flow.rate.len()).max().unwrap_or(0);

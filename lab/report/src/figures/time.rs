@@ -1,4 +1,4 @@
-//! The time axis of a run's charts, and the events that are marked on it.
+//! The time axis of a run's charts, and the events marked on it.
 
 use super::Scheme;
 use crate::chart::{Annotation, Axis, Unit};
@@ -6,46 +6,44 @@ use crate::format;
 use weir_experiment::results::{Results, SchemeTrace};
 use weir_units::Time;
 
-/// The most times that are marked in a chart.
+/// Maximum number of marks in a chart.
 const MAX_MARKS: usize = 5;
 
-/// An event: its time and the text of its mark.
+/// Time of an event, and the label of its mark.
 type TimedEvent = (Time, String);
 
-/// The time axis that all charts of a run share.
+/// The common time axis of all charts of a run.
 pub struct TimeAxis {
-    /// Unit of the axis.
     pub unit: Unit,
     end: Time,
-    /// Events of each scheme, by its label.
+    /// Events by scheme label.
     moments: Vec<(String, Vec<TimedEvent>)>,
 }
 
 impl TimeAxis {
-    /// Returns an axis from zero to the end of the longest of these runs.
+    /// Creates an axis from 0 to the end of the longest run.
     pub fn new(results: &Results, schemes: &[Scheme<'_>]) -> TimeAxis {
         let end = schemes.iter().map(|s| s.trace.end).max().unwrap_or_default();
         let moments = schemes.iter().map(|s| (s.label.to_owned(), events(results, s))).collect();
         TimeAxis { unit: Unit::of_time(end.as_ps() as f64), end, moments }
     }
 
-    /// Returns the axis of a chart.
     pub fn axis(&self) -> Axis {
         Axis::time(format!("virtual time ({})", self.unit.name), self.at(self.end))
     }
 
-    /// Returns a position on the axis.
+    /// Converts a time to a position on the axis.
     pub fn at(&self, time: Time) -> f64 {
         time.as_ps() as f64 / self.unit.scale
     }
 
-    /// Returns the points of a series that has one value per sample.
+    /// Returns the points of a series with one value per sample.
     pub fn samples(&self, trace: &SchemeTrace, values: impl Iterator<Item = f64>) -> Vec<(f64, f64)> {
         values.enumerate().map(|(i, value)| (self.at(trace.interval * (i as u64 + 1)), value)).collect()
     }
 
-    /// Returns the events of the schemes that a chart shows. An event that only some of them have names these, or
-    /// their runs. None if there are many.
+    /// Returns the marks for the events of the schemes that a chart shows. The label of an event that only some schemes have
+    /// includes their names, or the names of their runs. Empty if there are too many events.
     pub fn marks<'a>(&self, drawn: impl Iterator<Item = &'a Scheme<'a>>) -> Vec<Annotation> {
         let drawn: Vec<&Scheme<'_>> = drawn.collect();
         let of = |s: &Scheme<'_>| self.moments.iter().find(|(label, _)| label == s.label);
@@ -77,7 +75,7 @@ impl TimeAxis {
     }
 }
 
-/// Returns what happened during the run of a scheme: flows that joined, policies that were set.
+/// Returns the events of a scheme's run: flows that joined, and policies that were set.
 fn events(results: &Results, scheme: &Scheme<'_>) -> Vec<TimedEvent> {
     let mut moments = later_starts(scheme);
     let policy = results.summary.schemes.get(scheme.label).and_then(|summary| summary.policy.as_ref());
@@ -88,7 +86,7 @@ fn events(results: &Results, scheme: &Scheme<'_>) -> Vec<TimedEvent> {
     moments
 }
 
-/// Returns the times at which flows join after the beginning, each once; of many only more than are marked.
+/// Returns the distinct start times of flows after the first one. Stops after a few more than are marked.
 fn later_starts(scheme: &Scheme<'_>) -> Vec<TimedEvent> {
     let mut starts: Vec<(Time, Vec<String>)> = Vec::new();
     for flow in scheme.trace.flows.iter().filter(|flow| flow.start > Time::ZERO) {

@@ -1,4 +1,4 @@
-//! Utilisation of the bottleneck over time.
+//! Chart of the bottleneck's utilisation over time.
 
 use super::{Figure, Layout, Scheme, Section, TimeAxis, line, observed_ports, series};
 use crate::chart::{Axis, Chart, LegendPlacement};
@@ -8,11 +8,11 @@ use crate::names::file_name;
 use weir_experiment::results::Results;
 use weir_units::Time;
 
-/// Utilisation of the bottleneck, in means over short windows.
+/// Returns the section with the bottleneck's utilisation, averaged over short windows.
 pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Option<Section> {
-    /// Number of points that show how a link is used; between two samples a link is either busy or not.
+    /// Number of windows. Single samples are not meaningful, because within a short interval a link is either busy or idle.
     const WINDOWS: usize = 200;
-    /// Percent at the top of the chart: a full link does not touch the frame.
+    /// Upper end of the axis in percent, so that the line of a full link does not touch the frame.
     const FULL: f64 = 104.0;
     let port = observed_ports(results, schemes).into_iter().next()?;
     let mut window = Time::ZERO;
@@ -46,12 +46,12 @@ pub fn section(results: &Results, schemes: &[Scheme<'_>], time: &TimeAxis) -> Op
         picture: chart.into(),
     };
     let note =
-        Some(format!("Each point is the mean of {window}. The number beside a name is the mean of the run."));
+        Some(format!("Each point is the mean of {window}. The number after a name is the mean of the run."));
     Some(Section { title: "Utilisation".into(), note, figures: vec![figure] })
 }
 
-/// Returns the share of each sample that a link was busy. A frame counts in whole in the sample in which it begins, which
-/// may then have more than its link can carry: the excess belongs to the next.
+/// Returns the utilisation of each sample, at most 1. The bytes of a frame are counted when its transmission starts, so a sample
+/// may exceed 1; the excess is carried over to the next sample. The sum is preserved except after the last sample.
 pub fn carry_over_utilisation(samples: &[f64]) -> Vec<f64> {
     let mut excess = 0.0;
     let busy = |&sample: &f64| {

@@ -1,4 +1,4 @@
-//! The table of flows.
+//! The interactive table of flows.
 
 use super::json;
 use crate::format;
@@ -7,11 +7,11 @@ use maud::{Markup, html};
 use serde_json::json;
 use weir_experiment::results::{FlowRecord, Results};
 
-/// The most flows that the page has; the table of flows has all.
+/// Maximum number of flows on the page; the table file of flows has all.
 const MAX_FLOWS: usize = 5000;
-/// The most rows that are there without a script.
+/// Maximum number of rows without JavaScript.
 const MAX_ROWS: usize = 50;
-/// Column heads, with units and whether they are numbers.
+/// Column heads, units, and whether the column is numeric.
 const COLUMNS: [(&str, &str, bool); 7] = [
     ("flow", "", false),
     ("scheme", "", false),
@@ -22,16 +22,16 @@ const COLUMNS: [(&str, &str, bool); 7] = [
     ("retransmits", "", true),
 ];
 
-/// A flow under a scheme.
+/// A flow in the run of a scheme.
 struct Row<'a> {
     scheme: &'a str,
     flow: &'a FlowRecord,
-    /// True if there is a chart of its rate.
+    /// True if the page has a chart of the flow's rate.
     has_rate: bool,
 }
 
 impl Row<'_> {
-    /// Returns the values of the columns; numbers as such.
+    /// Returns the values of the columns; numeric values as JSON numbers.
     fn values(&self) -> [serde_json::Value; 7] {
         let us = |time: weir_units::Time| json!((time.as_us_f64() * 1e3).round() / 1e3);
         let flow = self.flow;
@@ -47,7 +47,7 @@ impl Row<'_> {
     }
 }
 
-/// Returns all flows, those with the largest slowdown first. The script sorts and filters them.
+/// Returns the flows in descending order of slowdown. The script sorts and filters them.
 pub fn section(results: &Results) -> Markup {
     let mut rows: Vec<Row<'_>> = Vec::new();
     for (scheme, trace) in results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)))
@@ -60,7 +60,7 @@ pub fn section(results: &Results) -> Markup {
         }));
     }
     let all = rows.len();
-    // Unfinished flows have no slowdown, and are the slowest.
+    // Unfinished flows have no slowdown and are listed first.
     let slowness = |row: &Row<'_>| match (row.flow.size, row.flow.slowdown()) {
         (Some(_), None) => f64::INFINITY,
         (_, slowdown) => slowdown.unwrap_or(0.0),

@@ -1,4 +1,4 @@
-//! From the runs of an experiment to the lines of a table: what a paper says beside what came of them.
+//! Compares the results of an experiment's runs with values published in papers.
 
 use super::list::Planned;
 use crate::paper_value;
@@ -7,32 +7,32 @@ use crate::sweep::pool::RunResult;
 use crate::sweep::stats::Estimate;
 use crate::sweep::table::SweepResults;
 
-/// A paper's number beside ours.
+/// A published value with the measured one.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Claim {
-    /// The quantity that was measured, and its place if there are several.
+    /// The quantity, and the point of the grid if there are several.
     pub what: String,
-    /// The paper's value and where it stands.
+    /// The paper's value, and its figure or section.
     pub paper: String,
-    /// Ours; `None` if its runs are not all done.
+    /// The measured value; `None` if not all runs are done.
     pub ours: Option<String>,
-    /// The command that makes it.
+    /// Command that reproduces the value.
     pub command: String,
-    /// The reason why they differ, if it is known.
+    /// Reason for a difference; may be empty.
     pub reason: String,
 }
 
-/// A table of means: head and rows.
+/// A table of means.
 pub struct Means {
-    /// The command that produces it.
+    /// Command that reproduces the table.
     pub command: String,
-    /// One text a column.
+    /// Column heads.
     pub head: Vec<String>,
-    /// In the order of the grid.
+    /// Rows in the order of the grid.
     pub rows: Vec<Vec<String>>,
 }
 
-/// Returns the lines for an experiment's numbers; `outcomes` are parallel to its tasks.
+/// Returns the comparisons of an experiment. `outcomes` has one entry per task.
 pub fn claims(planned: &Planned, outcomes: &[RunResult]) -> Vec<Claim> {
     let mut points: Vec<Vec<String>> = Vec::new();
     for cell in planned.grid.cells() {
@@ -73,17 +73,17 @@ fn ours(formula: &str, runs: &[&RunResult]) -> Option<String> {
     let Some(Estimate { mean, half, .. }) = Estimate::of(&values) else { return Some("none".to_owned()) };
     let mean = paper_value::text(formula, mean);
     Some(match half {
-        // `-12.3 % ± 1.0 %` needs no second sign.
+        // The half width has no sign: `-12.3 % ± 1.0 %`.
         Some(half) => format!("{mean} ± {}", paper_value::text(formula, half).trim_start_matches('+')),
         None => mean,
     })
 }
 
-/// Returns the table of an entry's `columns`; `None` if it has none or not all its runs are done.
+/// Returns the table of an entry's `columns`; `None` if it has no columns or not all runs are done.
 ///
 /// # Errors
 ///
-/// A column names no value of the summary.
+/// If the summary lacks the value of a column.
 pub fn means(planned: &Planned, outcomes: &[RunResult]) -> Result<Option<Means>, String> {
     let all = outcomes.iter().all(|outcome| outcome.summary.is_some());
     let first = outcomes.first().and_then(|outcome| Some((outcome.summary.as_ref()?, &outcome.order)));

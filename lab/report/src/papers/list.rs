@@ -1,4 +1,4 @@
-//! `docs/results.yaml`: what `weir results` runs, and into which tables it goes.
+//! `docs/results.yaml`: the experiments of `weir results`, and the sections of the document with their tables.
 
 use crate::extensions::Extensions;
 use crate::paper_value::PaperValue;
@@ -11,18 +11,17 @@ use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 
-/// The section of experiments that print a paper's numbers and are in no other.
+/// Id of the section of experiments that have values of a paper and are in no other section.
 pub const OTHERS: &str = "others";
 
-/// One place in the document.
+/// A section of the document.
 #[derive(Clone, Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Section {
-    /// Between `<!-- results:begin ID -->` and `<!-- results:end -->`.
+    /// Id in the marker `<!-- results:begin ID -->`.
     pub id: String,
-    /// Its heading, if the document has no such place yet.
+    /// Heading, used if the document has no such section yet.
     pub title: String,
-    /// Its experiments.
     pub runs: Vec<Entry>,
 }
 
@@ -30,45 +29,42 @@ pub struct Section {
 #[derive(Clone, Debug, Default, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct Entry {
-    /// Its file, in the folder of experiments.
+    /// File in the directory of experiments.
     pub file: String,
-    /// Keys to vary, as in `weir sweep --over`.
+    /// Keys to vary, in the syntax of `weir sweep --over`.
     #[serde(default)]
     pub over: Vec<String>,
-    /// As `--set` takes it.
+    /// Overrides, in the syntax of `--set`.
     #[serde(default)]
     pub set: Vec<String>,
-    /// Only these schemes.
     #[serde(default)]
     pub schemes: Vec<String>,
-    /// Numbers for a table with a row for each scheme, as `--metric` takes them.
+    /// Metrics of a table with a row for each scheme, in the syntax of `--metric`.
     #[serde(default)]
     pub columns: Vec<String>,
-    /// Replacement in the quick form.
+    /// Quick form.
     #[serde(default)]
     pub quick: Quick,
 }
 
-/// The quick form of an experiment.
+/// The form of an experiment for `weir results --quick`.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub enum Quick {
-    /// The same.
     #[default]
     Full,
-    /// Leaves it out.
     Skip,
-    /// Runs less of it.
+    /// Runs a reduced variant.
     Reduced(QuickOverrides),
 }
 
-/// Keys and values of the quick form; absent: the same.
+/// Overrides for `weir results --quick`. An absent field keeps the value of the full form.
 #[derive(Clone, Debug, Default, PartialEq, Eq, Deserialize)]
 #[serde(deny_unknown_fields)]
 pub struct QuickOverrides {
-    /// Instead of `over`.
+    /// Replaces `over`.
     #[serde(default)]
     pub over: Option<Vec<String>>,
-    /// Beside `set`.
+    /// Overrides in addition to `set`.
     #[serde(default)]
     pub set: Vec<String>,
 }
@@ -91,22 +87,20 @@ impl<'de> Deserialize<'de> for Quick {
 
 /// An entry that is ready to run.
 pub struct Planned {
-    /// Name of its runs' directory and of its table; unique in a list.
+    /// Name of the directory of the runs and of the table; unique in a list.
     pub name: String,
-    /// Its file, as a command names it.
+    /// Path of the experiment file.
     pub file: PathBuf,
-    /// Keys to vary.
     pub grid: Grid,
-    /// As asked for.
     pub entry: Entry,
-    /// The numbers that the papers print for it.
+    /// Values published in papers.
     pub notes: Vec<PaperValue>,
-    /// Its runs, one for each cell of the grid; none if it is left out.
+    /// One run for each cell of the grid; empty if the quick form skips the experiment.
     pub tasks: Vec<RunTask>,
 }
 
 impl Planned {
-    /// Returns the command that makes its numbers.
+    /// Returns the command that reproduces the results.
     pub fn command(&self) -> String {
         let verb = if self.grid.axes.is_empty() { "run" } else { "sweep" };
         let mut words = vec![format!("weir {verb} {}", self.file.display())];
@@ -121,12 +115,12 @@ impl Planned {
     }
 }
 
-/// Reads the list, adds the experiments of `folder` that have numbers of a paper but are not in it, and plans every
-/// run. `quick` selects the quick forms.
+/// Reads the list, adds experiments with values of a paper that the list does not contain, and plans all runs. `quick` selects
+/// the quick forms.
 ///
 /// # Errors
 ///
-/// The list, an experiment or an id is invalid, or a file cannot be read.
+/// If the list, an experiment or an id is invalid, or a file cannot be read.
 pub fn plan(
     kit: &Extensions,
     list: &Path,
@@ -139,7 +133,7 @@ pub fn plan(
     let mut sections: Vec<Section> = serde_yaml::from_str(&text).map_err(|error| wrong(error.to_string()))?;
     let mut ids = BTreeSet::new();
     if let Some(twice) = sections.iter().find(|section| !ids.insert(section.id.clone())) {
-        return Err(wrong(format!("the id {} is there twice, give it another", twice.id)));
+        return Err(wrong(format!("duplicate id {}", twice.id)));
     }
     sections.extend(
         others(&sections, dir, kit).map_err(|error| Error::Input(format!("{}: {error}", dir.display())))?,
@@ -161,7 +155,7 @@ pub fn plan(
         .collect()
 }
 
-/// Experiments with numbers to compare that nobody listed.
+/// Returns a section of the experiments with values of a paper that are not in the list.
 fn others(sections: &[Section], dir: &Path, kit: &Extensions) -> std::io::Result<Option<Section>> {
     let listed: BTreeSet<&str> = sections.iter().flat_map(|s| &s.runs).map(|run| run.file.as_str()).collect();
     let mut files: Vec<String> = fs::read_dir(dir)?
@@ -169,7 +163,7 @@ fn others(sections: &[Section], dir: &Path, kit: &Extensions) -> std::io::Result
         .filter(|name| name.ends_with(".yaml") && !listed.contains(name.as_str()))
         .collect();
     files.sort();
-    // One that cannot be read is found out by `weir run --check experiments/*.yaml`.
+    // Invalid experiments are skipped here; `weir run --check experiments/*.yaml` reports them.
     let tells = |name: &String| {
         let experiment = Experiment::load_with(&kit.catalogue, &dir.join(name), &[], None);
         experiment.is_ok_and(|it| it.spec.paper.iter().any(|note| note.ours.is_some()))

@@ -1,29 +1,29 @@
-//! Tables between two marks of a document; what stands around them is somebody's prose and stays.
+//! Replaces generated tables between `results:begin` and `results:end` comments of a Markdown file; all other text is preserved.
 
 use super::claims::{Claim, Means};
 
 const BEGIN: &str = "<!-- results:begin ";
 const END: &str = "<!-- results:end -->";
-/// Text in place of a number that was not measured yet.
+/// Text in place of a value that was not measured yet.
 const OPEN: &str = "not run yet";
 
-/// The old content of a section; lines without new results stay.
+/// The existing content of a section. Rows without new results are preserved.
 #[derive(Clone, Copy, Debug, Default)]
 pub struct ExistingSection<'a>(&'a str);
 
 impl<'a> ExistingSection<'a> {
-    /// Returns the section's content in `document`, or nothing.
+    /// Returns the content of a section in `document`; empty if it does not exist.
     pub fn find(document: &'a str, id: &str) -> ExistingSection<'a> {
         ExistingSection(span(document, id).ok().flatten().map_or("", |(from, to)| &document[from..to]))
     }
 
-    /// Returns the table row of this claim.
+    /// Returns the existing table row of a claim.
     fn claim(self, what: &str, paper: &str) -> Option<&'a str> {
         let begin = format!("| {} | {} |", cell(what), cell(paper));
         self.0.lines().find(|line| line.starts_with(&begin))
     }
 
-    /// Returns the table of means of an entry's runs.
+    /// Returns the existing table of means of an entry.
     fn means(self, name: &str) -> Option<&'a str> {
         let rest = &self.0[self.0.find(&means_mark(name))?..];
         Some(rest[..rest[1..].find("<!-- ").map_or(rest.len(), |end| end + 1)].trim_end())
@@ -34,19 +34,18 @@ fn means_mark(name: &str) -> String {
     format!("<!-- means of {name} -->")
 }
 
-/// Results of an entry: its name, its claims, and its table if it asks for one.
+/// The results of an entry of the list.
 pub struct EntryResults {
-    /// The entry's name: a section may have several entries of one file.
+    /// Name of the entry. A section may have several entries for the same file.
     pub name: String,
-    /// Lines.
     pub claims: Vec<Claim>,
-    /// The table; `None` if there is none now.
+    /// The table of means; `None` if it could not be computed.
     pub means: Option<Means>,
-    /// True if it asks for one.
+    /// True if the entry has a table of means.
     pub wants_means: bool,
 }
 
-/// Returns a section's content.
+/// Returns the new content of a section.
 pub fn content(known: &[EntryResults], old: ExistingSection<'_>) -> String {
     let mut text = String::new();
     let claims: Vec<&Claim> = known.iter().flat_map(|known| &known.claims).collect();
@@ -96,13 +95,12 @@ fn row(cells: &[&str]) -> String {
     format!("| {} |", cells.join(" | "))
 }
 
-/// Text that stays in its cell.
+/// Escapes text for a table cell.
 fn cell(text: &str) -> String {
     text.trim().replace('|', "\\|").replace('\n', " ")
 }
 
-/// Returns the position of a section's content: behind its opening mark and before its closing one. `None` if the
-/// document has no such section.
+/// Returns the byte range of a section's content, between the markers. `None` if the document has no such section.
 fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     let begin = format!("{BEGIN}{id} -->");
     let Some(mark) = document.find(&begin) else { return Ok(None) };
@@ -115,11 +113,11 @@ fn span(document: &str, id: &str) -> Result<Option<(usize, usize)>, String> {
     }
 }
 
-/// Returns the document with `content` as its section `id`; at its end with a heading if it has no such section.
+/// Returns the document with `content` in section `id`. A missing section is appended with the heading `title`.
 ///
 /// # Errors
 ///
-/// The document has an opening mark of the section but no closing one, or the section twice.
+/// If the end marker is missing, or the section is duplicate.
 pub fn put(document: &str, id: &str, title: &str, content: &str) -> Result<String, String> {
     Ok(match span(document, id)? {
         Some((from, to)) => format!("{}{content}{}", &document[..from], &document[to..]),

@@ -1,5 +1,5 @@
-//! The papers' experiments, all of them: which they are ([`list`]), and the tables of `docs/results.md` that come
-//! of them ([`claims`], [`markdown`]).
+//! Reproduction of published results: the list of experiments ([`list`]), and the tables of `docs/results.md` ([`claims`],
+//! [`markdown`]).
 
 pub mod claims;
 pub mod list;

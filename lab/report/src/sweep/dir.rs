@@ -1,25 +1,24 @@
-//! The directory of a sweep: its tables, and a run directory for each cell.
+//! The directory of a sweep: tables, and a run directory for each cell of the grid.
 
 use crate::dir::{self, DirError, PARTIAL_SUFFIX, RunDir};
 use crate::lock::LOCK;
 use std::fs;
 use std::path::Path;
 
-/// The means of a sweep.
+/// Table of means over the runs.
 pub const TABLE: &str = "sweep.csv";
-/// The values of every run.
+/// Table of the values of every run.
 pub const RUNS_TABLE: &str = "runs.csv";
-/// The page.
 pub const PAGE: &str = "report.html";
 
-/// The folder of the jobs' scripts and logs, if Slurm did runs.
+/// Directory of job scripts and logs of Slurm.
 pub const SLURM: &str = "slurm";
 
-/// Checks that every entry of a directory was written by a sweep.
+/// Checks that a directory contains only results of a sweep.
 ///
 /// # Errors
 ///
-/// An entry was not, or the directory cannot be read.
+/// If the directory contains other files or cannot be read.
 pub fn check(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)? {
         let run = name.strip_suffix(PARTIAL_SUFFIX).unwrap_or(&name);
@@ -31,7 +30,7 @@ pub fn check(dir: &Path) -> Result<(), DirError> {
     Ok(())
 }
 
-/// Returns whether a sweep writes files of this name: its tables and charts, drafts of them, its lock.
+/// Returns whether a sweep writes files of this name: tables, charts, temporary files, and the lock.
 fn is_file_of_a_sweep(name: &str) -> bool {
     name == LOCK || is_final(name) || is_draft(name)
 }
@@ -45,11 +44,11 @@ fn is_draft(name: &str) -> bool {
     draft.is_some_and(|(name, _)| is_final(name))
 }
 
-/// Removes the drafts that a killed sweep left in a directory whose lock this process has.
+/// Removes temporary files of a killed sweep. This process must hold the lock of the directory.
 ///
 /// # Errors
 ///
-/// The directory cannot be read, or a draft not be removed.
+/// If the directory cannot be read, or a file cannot be removed.
 pub fn remove_drafts(dir: &Path) -> Result<(), DirError> {
     for name in dir::names(dir)?.into_iter().filter(|name| is_draft(name)) {
         let path = dir.join(name);
@@ -84,7 +83,7 @@ mod tests {
             fs::create_dir_all(&dir).unwrap();
             fs::write(dir.join(file), "years of work").unwrap();
             let told = check(&dir).unwrap_err().to_string();
-            assert!(told.contains("no sweep wrote"), "{told}");
+            assert!(told.contains("not a result of a sweep"), "{told}");
             fs::remove_file(dir.join(file)).unwrap();
         }
         assert!(matches!(check(&dir.join(TABLE)), Err(DirError::NotADirectory { .. })));

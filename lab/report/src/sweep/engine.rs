@@ -1,5 +1,4 @@
-//! Engines that execute the runs of a sweep: the cores of this machine ([`Pool`](super::pool::Pool)), or other
-//! machines.
+//! Engines that execute the runs of a sweep, on this machine ([`Pool`](super::pool::Pool)) or on others.
 
 use super::pool::{RunResult, RunTask};
 use crate::RunDescription;
@@ -7,59 +6,56 @@ use crate::manifest::IntegrityError;
 use weir_experiment::backend::Error;
 use weir_experiment::results::Summary;
 
-/// A run that is to be done.
+/// A run that is not done.
 #[derive(Clone, Copy, Debug)]
 pub struct PendingRun<'a> {
-    /// Its number in the sweep, from 0.
+    /// Index of the run in the sweep, from 0.
     pub number: usize,
-    /// The experiment and the directory.
     pub task: &'a RunTask,
-    /// Description of it.
     pub run: &'a RunDescription,
 }
 
 impl PendingRun<'_> {
-    /// Returns the results, if they are there, complete and of exactly this run.
+    /// Returns the results, if the directory has complete results of exactly this run.
     pub fn done(&self) -> Option<Summary> {
         self.task.done(self.run).ok().flatten()
     }
 
-    /// Returns the outcome of a run that another machine did, or failed to do for this reason.
+    /// Returns the outcome of a run on another machine, which may have failed with the reason `failure`.
     ///
     /// # Errors
     ///
-    /// The run has no results: `failure`, or the missing results if there is none.
+    /// If the run has no results. The reason is `failure`, if there is one.
     pub fn outcome(&self, failure: Option<String>) -> TaskResult {
         let dir = self.task.dir.file_name().unwrap_or_default().to_string_lossy();
         match (self.done(), failure) {
             (Some(summary), _) => Ok(Some(summary)),
             (None, Some(reason)) => Err(Error::Work(format!("{dir}: {reason}"))),
             (None, None) => Err(Error::Work(format!(
-                "{dir}: it ended without the results of this experiment; does it run the same version of Weir there?"
+                "{dir}: finished without results of this experiment; check that the remote Weir has the same version"
             ))),
         }
     }
 }
 
-/// Outcome of a run: its numbers, or none if it was interrupted.
+/// Outcome of a run; `None` if it was interrupted.
 pub type TaskResult = Result<Option<Summary>, Error>;
 
-/// Does runs.
 pub trait Engine {
-    /// Does these runs and returns the outcome of each, in their order.
+    /// Executes these runs and returns the outcome of each, in the same order.
     ///
     /// # Errors
     ///
-    /// If none of them could begin.
+    /// If no run could be started.
     fn run(&self, open: &[PendingRun<'_>]) -> Result<Vec<TaskResult>, Error>;
 }
 
-/// Has `engine` do all tasks that are not done, or all of them if `fresh`, and returns the outcome of each, in their
-/// order. `outcomes` are those of [`check`](super::pool::check), `warn` takes warnings.
+/// Executes with `engine` all tasks that are not done, or all tasks if `fresh`, and returns the outcome of each task in order.
+/// `outcomes` are those of [`check`](super::pool::check); `warn` is called with warnings.
 ///
 /// # Errors
 ///
-/// If no run could begin.
+/// If no run could be started.
 pub fn run(
     engine: &dyn Engine,
     tasks: &[RunTask],
@@ -82,7 +78,7 @@ pub fn run(
     Ok(outcomes)
 }
 
-/// Notes which tasks were done before.
+/// Stores the results of tasks that were done before.
 pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&str)) {
     for (task, outcome) in tasks.iter().zip(outcomes) {
         outcome.summary = task.done(&outcome.run).unwrap_or_else(|IntegrityError { file, reason: why }| {
@@ -93,7 +89,6 @@ pub fn mark_completed(tasks: &[RunTask], outcomes: &mut [RunResult], warn: fn(&s
     }
 }
 
-/// Returns the tasks that are not done.
 pub fn open<'a>(tasks: &'a [RunTask], outcomes: &'a [RunResult]) -> Vec<PendingRun<'a>> {
     let all = tasks.iter().zip(outcomes).enumerate();
     let open = all.filter(|(_, (_, outcome))| outcome.summary.is_none());

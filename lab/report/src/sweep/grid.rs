@@ -1,49 +1,49 @@
-//! The keys that a sweep varies: axes, and the runs that are their cross product.
+//! The axes of a sweep (varied keys), and the runs, which are their cross product.
 
 use crate::names::file_name;
 use sha2::{Digest, Sha256};
 use weir_units::Time;
 
-/// Between keys that change together, and their values: `a+b=1+10,2+20`.
+/// Separates keys that vary together, and their values: `a+b=1+10,2+20`.
 const JOINT_SEPARATOR: char = '+';
-/// The axis whose values are means over, not compared.
+/// The axis over whose values means are taken.
 pub const SEED: &str = "seed";
-/// Before the key of any other such axis: `~flows.0.start=0us,1us`.
+/// Prefix of any other key over whose values means are taken: `~flows.0.start=0us,1us`.
 const AVERAGED_PREFIX: char = '~';
-/// A sweep of more runs than this is a slip of the keyboard.
+/// Maximum number of runs; a larger number is assumed to be a typing error.
 const MAX_RUNS: usize = 100_000;
 
-/// A key of the experiment and the values it takes.
+/// A key of the experiment and its values.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct SweepAxis {
-    /// As in `--set`, several of them with a plus between, or [`SEED`].
+    /// A key as in `--set`, several joined by `+`, or [`SEED`].
     pub key: String,
-    /// In the order given.
     pub values: Vec<String>,
 }
 
 impl SweepAxis {
-    /// Returns whether its values are compared, and not means over.
+    /// Returns whether the values of the axis are compared. Otherwise means are taken over them.
     fn is_compared(&self) -> bool {
         self.key != SEED && !self.key.starts_with(AVERAGED_PREFIX)
     }
 
-    /// Returns whether numbers are means over several values of it.
+    /// Returns whether means are taken over several values of the axis.
     pub fn is_mean(&self) -> bool {
         !self.is_compared() && self.values.len() > 1
     }
 
-    /// Reads `key=a,b,c` or `key=1..5`, both ends meant, or a number of times from one to another, `key=0us..12us/25`.
+    /// Parses `key=a,b,c`, `key=1..5` (both ends included), or `key=0us..12us/25` (25 equidistant times, both ends included).
     ///
     /// # Errors
     ///
-    /// The text has no key or no values, an empty one, or an invalid range.
+    /// If the key or a value is missing, a value is duplicate, or a range is invalid.
     pub fn parse(text: &str) -> Result<SweepAxis, String> {
-        let wrong = |reason: &str| Err(format!("{text}: {reason}, write it like load=0.2,0.4 or seed=1..5"));
-        let Some((key, list)) = text.split_once('=') else { return wrong("there is no =") };
+        let wrong =
+            |reason: &str| Err(format!("{text}: {reason}; write for example load=0.2,0.4 or seed=1..5"));
+        let Some((key, list)) = text.split_once('=') else { return wrong("expected KEY=VALUES") };
         let (key, list) = (key.trim(), list.trim());
         if key.is_empty() {
-            return wrong("there is no key before the =");
+            return wrong("missing key");
         }
         let mut values = Vec::new();
         for item in split(list) {
@@ -56,29 +56,29 @@ impl SweepAxis {
                     values.extend((first..=last).map(|n| n.to_string()));
                 }
                 Some(_) => return wrong(&format!("{item} is empty or endless")),
-                None if item.is_empty() => return wrong("a value is missing"),
+                None if item.is_empty() => return wrong("missing value"),
                 None => values.push(item.to_owned()),
             }
         }
         if key == SEED && values.iter().any(|value| value.parse::<u64>().is_err()) {
-            return wrong("a seed is a whole number");
+            return wrong("seeds must be whole numbers");
         }
         let keys = key.split(JOINT_SEPARATOR).count();
         if let Some(value) =
             values.iter().find(|value| keys > 1 && value.split(JOINT_SEPARATOR).count() != keys)
         {
-            return wrong(&format!("{value} is not {keys} values with {JOINT_SEPARATOR} between them"));
+            return wrong(&format!("expected {keys} values joined by {JOINT_SEPARATOR}, found {value}"));
         }
         for (i, value) in values.iter().enumerate() {
             if values[..i].contains(value) {
-                return wrong(&format!("{value} is there twice"));
+                return wrong(&format!("duplicate value {value}"));
             }
         }
         Ok(SweepAxis { key: key.to_owned(), values })
     }
 }
 
-/// `0us..12us/25`, both ends meant.
+/// Parses `0us..12us/25`, both ends included.
 fn times(text: &str) -> Option<Vec<Time>> {
     let (range, count) = text.split_once('/')?;
     let (first, last) = range.split_once("..")?;
@@ -89,13 +89,13 @@ fn times(text: &str) -> Option<Vec<Time>> {
     Some((0..=steps).map(|step| first.saturating_add(Time::from_ps(at(step) as u64))).collect())
 }
 
-/// `1..5`, as two numbers.
+/// Parses `1..5`.
 fn range(text: &str) -> Option<(u64, u64)> {
     let (first, last) = text.split_once("..")?;
     Some((first.parse().ok()?, last.parse().ok()?))
 }
 
-/// Cuts at the commas that are in no brackets: a value may be a list or a map.
+/// Splits at commas outside of brackets, because a value may be a list or a map.
 fn split(text: &str) -> Vec<&str> {
     let (mut depth, mut from, mut parts) = (0i32, 0, Vec::new());
     for (at, letter) in text.char_indices() {
@@ -116,14 +116,13 @@ fn split(text: &str) -> Vec<&str> {
 /// One run of a sweep: a value for each axis.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Cell {
-    /// Parallel to [`Grid::axes`].
+    /// One value per axis, in the order of [`Grid::axes`].
     pub values: Vec<String>,
 }
 
 /// All axes of a sweep.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct Grid {
-    /// In the order given.
     pub axes: Vec<SweepAxis>,
 }
 
@@ -132,24 +131,24 @@ impl Grid {
     ///
     /// # Errors
     ///
-    /// As [`SweepAxis::parse`]; also if a key occurs twice or the grid has too many cells.
+    /// Those of [`SweepAxis::parse`]; also if a key is duplicate or the grid has too many cells.
     pub fn parse<S: AsRef<str>>(texts: &[S]) -> Result<Grid, String> {
         let mut axes: Vec<SweepAxis> = Vec::new();
         for text in texts {
             let axis = SweepAxis::parse(text.as_ref())?;
             if axes.iter().any(|other| other.key == axis.key) {
-                return Err(format!("{}: this key is there twice, give all its values at once", axis.key));
+                return Err(format!("{}: duplicate key; list all its values in one option", axis.key));
             }
             axes.push(axis);
         }
         let cells = axes.iter().try_fold(1usize, |cells, axis| cells.checked_mul(axis.values.len()));
         match cells {
             Some(cells) if cells <= MAX_RUNS => Ok(Grid { axes }),
-            _ => Err(format!("these are more than {MAX_RUNS} runs, give fewer values")),
+            _ => Err(format!("more than {MAX_RUNS} runs; reduce the values")),
         }
     }
 
-    /// Returns the runs; the last axis changes fastest.
+    /// Returns the runs; the last axis varies fastest.
     pub fn cells(&self) -> Vec<Cell> {
         let mut cells = vec![Cell { values: Vec::new() }];
         for axis in &self.axes {
@@ -166,7 +165,7 @@ impl Grid {
         cells
     }
 
-    /// Returns the axes that are compared, with their places.
+    /// Returns the compared axes with their indices.
     pub fn compared(&self) -> impl Iterator<Item = (usize, &SweepAxis)> {
         self.axes.iter().enumerate().filter(|(_, axis)| axis.is_compared())
     }
@@ -177,21 +176,22 @@ impl Grid {
         cell.values[place].parse().ok()
     }
 
-    /// Returns what a cell sets, as `--set` takes it.
+    /// Returns the overrides of a cell, in the syntax of `--set`.
     pub fn overrides(&self, cell: &Cell) -> Vec<String> {
         let set = |(place, axis): (usize, &SweepAxis)| {
             let keys: Vec<&str> =
                 axis.key.trim_start_matches(AVERAGED_PREFIX).split(JOINT_SEPARATOR).collect();
-            // As many parts as keys: the value of a single key may hold a plus.
+            // At most as many parts as keys, because the value of a single key may contain a plus.
             let values = cell.values[place].splitn(keys.len(), JOINT_SEPARATOR);
             keys.into_iter().zip(values).map(|(key, value)| format!("{key}={value}")).collect::<Vec<_>>()
         };
         self.axes.iter().enumerate().filter(|(_, axis)| axis.key != SEED).flat_map(set).collect()
     }
 
-    /// Returns the name of a cell's directory: the same whatever the order of the axes, and whatever else is swept.
+    /// Returns the name of a cell's directory. It depends on the values of the cell only, not on the order of the axes or on their
+    /// other values, so that an extended sweep finds the runs that are done.
     pub fn dir_name(&self, cell: &Cell) -> String {
-        /// Longest file name that file systems accept, less a hash and suffixes.
+        /// Below the limit of file systems, 255 bytes, with room for a hash and suffixes.
         const MAX_DIR_NAME_LEN: usize = 160;
         let mut pairs: Vec<String> = self.overrides(cell);
         pairs.sort();
@@ -211,7 +211,7 @@ impl Grid {
         format!("{short}-{hash}")
     }
 
-    /// Returns the point of a cell: those of its values that are compared.
+    /// Returns the values of a cell on the compared axes.
     pub fn point(&self, cell: &Cell) -> Vec<String> {
         self.compared().map(|(place, _)| cell.values[place].clone()).collect()
     }
@@ -233,10 +233,10 @@ mod tests {
         assert_eq!(axis("topology.rate = 100Gbps, 400Gbps").unwrap(), ["100Gbps", "400Gbps"]);
         for wrong in ["seed", "=1", "a=1,,2", "seed=x", "seed=5..1", "a=1,1"] {
             let reason = axis(wrong).unwrap_err();
-            assert!(reason.starts_with(wrong) && reason.contains("write it like"), "{reason}");
+            assert!(reason.starts_with(wrong) && reason.contains("for example"), "{reason}");
         }
-        assert!(Grid::parse(&["a=1", "a=2"]).unwrap_err().contains("twice"));
-        assert!(Grid::parse(&["a=1..9999", "b=1..9999"]).unwrap_err().contains("fewer"));
+        assert!(Grid::parse(&["a=1", "a=2"]).unwrap_err().contains("duplicate"));
+        assert!(Grid::parse(&["a=1..9999", "b=1..9999"]).unwrap_err().contains("reduce the values"));
     }
 
     #[test]
@@ -257,7 +257,7 @@ mod tests {
         assert_eq!(grid.overrides(&cells[1]), ["a.load=4%", "b.load=6%", "c=1+2"]);
         assert_eq!(grid.point(&cells[1]), ["4%+6%", "1+2"]);
         let reason = Grid::parse(&["a+b=1+2,3"]).unwrap_err();
-        assert!(reason.contains("3 is not 2 values"), "{reason}");
+        assert!(reason.contains("expected 2 values"), "{reason}");
     }
 
     #[test]

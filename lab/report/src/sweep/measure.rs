@@ -1,4 +1,4 @@
-//! Selects the numbers of a run that a sweep shows.
+//! The metrics that a sweep shows for each run.
 
 use super::stats::Estimate;
 use crate::metrics::{self, Metric};
@@ -6,19 +6,18 @@ use crate::{format, paper_value};
 use std::collections::BTreeMap;
 use weir_experiment::results::{Results, Summary};
 
-/// A number that every run has once, or once for each scheme.
+/// A metric with a value for each run, or for each scheme of each run.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct MetricColumn {
-    /// Its heading.
     pub name: String,
     place: MetricSource,
 }
 
 #[derive(Clone, Debug, PartialEq, Eq)]
 enum MetricSource {
-    /// A row of the report's summary.
+    /// A metric of the report's summary table.
     Row { row: &'static str, decimals: usize, unit: &'static str },
-    /// A place in the summary of each scheme, or a formula with schemes in it.
+    /// A path in the summary of each scheme, or a formula with paths that include schemes.
     Formula(String),
 }
 
@@ -28,16 +27,16 @@ impl MetricSource {
     }
 }
 
-/// Owner of a number: a scheme, or the whole run.
+/// To what a value refers: a scheme, or the whole run (`None`).
 pub type Subject = Option<String>;
 
 impl MetricColumn {
-    /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks`, `peak queue`, or one of these behind a heading and `=`;
-    /// `first` is a run of the sweep.
+    /// Parses `fct.slowdown.p95`, `fncc.marks vs hpcc.marks` or `peak queue`, optionally with `HEADING=` in front. `first` is a
+    /// run of the sweep.
     ///
     /// # Errors
     ///
-    /// The summary of `first` has no such value.
+    /// If the summary of `first` has no such value.
     pub fn parse(text: &str, first: &Summary, order: &[String]) -> Result<MetricColumn, String> {
         let rows = metrics::metrics(&bare(first, order));
         let read = |name: &str, place: &str| {
@@ -46,16 +45,16 @@ impl MetricColumn {
             let measure = MetricColumn { name: name.to_owned(), place };
             (!measure.values(first, order).is_empty()).then_some(measure)
         };
-        // A label may have a = in it, so the whole is tried first.
+        // Labels of schemes may contain `=`, so the whole text is tried first.
         let named = || text.split_once('=').and_then(|(name, place)| read(name.trim(), place.trim()));
         read(text.trim(), text.trim()).or_else(named).ok_or_else(|| {
             let rows: Vec<&str> = rows.iter().map(|row| row.name).collect();
             let rows = rows.join(", ");
-            format!("{text}: no scheme's part of summary.json has this, name a place such as fct.slowdown.p95 or one of: {rows}")
+            format!("{text}: unknown metric; use a path in summary.json such as fct.slowdown.p95, or one of: {rows}")
         })
     }
 
-    /// Returns those of the report's summary that say something of these runs.
+    /// Returns the metrics of the report's summary table that apply to these runs.
     pub fn default_columns(runs: &[(&Summary, &[String])]) -> Vec<MetricColumn> {
         let mut list: Vec<MetricColumn> = Vec::new();
         for (summary, order) in runs {
@@ -69,7 +68,7 @@ impl MetricColumn {
         list
     }
 
-    /// Returns its unit, if the number alone does not say it.
+    /// Returns the unit; empty for counts and ratios.
     pub fn unit(&self) -> &str {
         match &self.place {
             MetricSource::Row { unit, .. } => unit,
@@ -81,7 +80,7 @@ impl MetricColumn {
         }
     }
 
-    /// Returns its values in one run.
+    /// Returns the values of a run.
     pub fn values(&self, summary: &Summary, order: &[String]) -> BTreeMap<Subject, f64> {
         match &self.place {
             MetricSource::Row { row, .. } => {
@@ -105,7 +104,7 @@ impl MetricColumn {
         }
     }
 
-    /// Returns a value as people read it, under a heading that names the [`unit`](Self::unit).
+    /// Formats a value for a column whose heading has the [`unit`](Self::unit).
     pub fn number(&self, value: f64) -> String {
         match self.place {
             MetricSource::Row { decimals, .. } => format::decimal(value, decimals),
@@ -115,14 +114,14 @@ impl MetricColumn {
         }
     }
 
-    /// Half the width of a confidence interval with as many decimals as its mean has; `None` for a single run.
+    /// Formats half the width of the confidence interval with the decimals of the mean; `None` for a single run.
     pub fn half(&self, estimate: &Estimate) -> Option<String> {
         let mean = self.number(estimate.mean);
         let decimals = mean.split_once('.').map_or(0, |(_, decimals)| decimals.len());
         estimate.half.map(|half| format::decimal(half, decimals))
     }
 
-    /// `1.50 ± 0.02`.
+    /// Formats an estimate: `1.50 ± 0.02`.
     pub fn text(&self, estimate: &Estimate) -> String {
         let mean = self.number(estimate.mean);
         match self.half(estimate) {
@@ -132,7 +131,7 @@ impl MetricColumn {
     }
 }
 
-/// Results with only their numbers.
+/// Returns results without time series.
 fn bare(summary: &Summary, order: &[String]) -> Results {
     Results { summary: summary.clone(), traces: BTreeMap::new(), order: order.to_vec() }
 }

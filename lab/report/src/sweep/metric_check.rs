@@ -1,4 +1,4 @@
-//! Checks which numbers a sweep shall show before any of its runs.
+//! Validates the requested metrics before the first run, against a summary with every key that the experiment can produce.
 
 use super::measure::MetricColumn;
 use super::pool::RunTask;
@@ -11,16 +11,16 @@ use weir_experiment::results::{
     Summary,
 };
 
-/// Entries of each list: more than a run has buckets, classes or policies that a metric names by their place.
+/// Length of lists in that summary: more than a run has buckets, classes or policies, to which metrics refer by index.
 const ENTRIES: usize = 64;
-/// Below these a key is a reason, which is known once it has occurred.
+/// Prefixes of maps with reasons as keys. Reasons are not known before they occur, so all are accepted.
 const OPEN_PREFIXES: [&str; 2] = ["drops.", "refused."];
 
-/// Checks that the runs of these tasks can have every metric, so that a typing error is found before they run.
+/// Checks that the runs of these tasks can have every metric, so that typing errors are found before they run.
 ///
 /// # Errors
 ///
-/// No task has one of the metrics, or an experiment is invalid.
+/// If no task has one of the metrics, or an experiment is invalid.
 pub fn check(metrics: &[String], tasks: &[RunTask]) -> Result<(), Error> {
     let mut unknown: Vec<&String> =
         metrics.iter().filter(|text| !OPEN_PREFIXES.iter().any(|open| text.contains(open))).collect();
@@ -47,7 +47,7 @@ fn order(experiment: &Experiment) -> Vec<String> {
     experiment.schemes.iter().map(|scheme| scheme.label.clone()).collect()
 }
 
-/// Returns a summary that has everything which a run of this experiment may have. Every number is 1, for quotients.
+/// Returns a summary with all keys that a run of this experiment can have. All values are 1, so that quotients are defined.
 fn summary(experiment: &Experiment) -> Summary {
     let topology = &experiment.topology;
     let ports = topology.switch_ixs().flat_map(|ix| {

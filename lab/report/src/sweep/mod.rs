@@ -1,6 +1,6 @@
-//! Many runs of one experiment ([`Sweep`]): keys and seeds varied ([`grid`]), run on all cores ([`pool`]) or on other
-//! machines ([`engine`], [`slurm`]) and continued where it was interrupted, in one directory ([`dir`](mod@dir)); means and
-//! their confidence ([`stats`], [`measure`], [`table`], [`page`]).
+//! Parameter sweeps ([`Sweep`]): many runs of one experiment with varied keys and seeds ([`grid`]), on all cores ([`pool`]) or on
+//! other machines ([`engine`], [`slurm`]), in one directory ([`dir`](mod@dir)). An interrupted sweep can be continued. The results
+//! are means with confidence intervals ([`stats`], [`measure`], [`table`], [`page`]).
 
 pub mod dir;
 pub mod engine;

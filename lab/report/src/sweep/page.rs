@@ -1,4 +1,4 @@
-//! The page of a sweep: the table, a chart for each measure, and where each run is.
+//! The HTML page of a sweep: the table, a chart for each metric, and links to the runs.
 
 use super::measure::MetricColumn;
 use super::table::{Row, SweepResults};
@@ -8,22 +8,20 @@ use crate::names::file_name;
 use crate::{VERSION, format, page};
 use maud::{Markup, html};
 
-/// More measures than this are in the table, not drawn.
+/// Maximum number of charts; further metrics are only in the table.
 const MAX_CHARTS: usize = 12;
-/// More runs than this are in `runs.csv`, not listed.
+/// Maximum number of listed runs; `runs.csv` has all.
 const MAX_LISTED_RUNS: usize = 500;
 
 /// Description of a sweep.
 pub struct About<'a> {
-    /// The experiment's name.
     pub name: &'a str,
-    /// Its title, or nothing.
+    /// Title of the experiment; may be empty.
     pub title: &'a str,
-    /// The command that repeats it.
+    /// Command that repeats the sweep.
     pub command: &'a str,
 }
 
-/// Returns all charts.
 pub fn section(findings: &SweepResults<'_>) -> Section {
     let figures = findings.measures.iter().enumerate().take(MAX_CHARTS);
     let note = findings.grid.axes.iter().any(|axis| axis.is_mean()).then(|| {
@@ -35,7 +33,7 @@ pub fn section(findings: &SweepResults<'_>) -> Section {
 
 fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) -> Option<Figure> {
     let subjects = findings.subjects();
-    // The first axis that takes several values goes to the right, all others make lines of their own.
+    // The first axis with several values becomes the x axis; each combination of the others becomes a line.
     let across = findings.grid.compared().position(|(_, axis)| axis.values.len() > 1);
     let axis = across.and_then(|place| findings.grid.compared().nth(place)).map(|(_, axis)| axis);
     let numbers: Option<Vec<f64>> =
@@ -79,7 +77,7 @@ fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) ->
     };
     let unit = if measure.unit().is_empty() { String::new() } else { format!(" ({})", measure.unit()) };
     let ends = || lines.iter().flat_map(|line| &line.spread);
-    // An interval may reach below zero where no value can be.
+    // A confidence interval may extend below zero although no value can.
     let means = || lines.iter().flat_map(|line| &line.points).map(|point| point.1);
     let low = if means().any(|mean| mean < 0.0) { ends().map(|s| s.0).fold(0.0, f64::min) } else { 0.0 };
     let high = ends().map(|s| s.1).fold(0.0, f64::max);
@@ -100,13 +98,13 @@ fn figure(findings: &SweepResults<'_>, column: usize, measure: &MetricColumn) ->
     })
 }
 
-/// Returns a number and what is behind it.
+/// Splits a text into a number and its unit.
 fn quantity(text: &str) -> Option<(f64, &str)> {
     let end = text.find(|c: char| !(c.is_ascii_digit() || ".-+".contains(c))).unwrap_or(text.len());
     Some((text[..end].parse().ok()?, text[end..].trim()))
 }
 
-/// Returns the values as numbers, if all have one unit.
+/// Returns the values as numbers, if all have the same unit.
 fn in_one_unit(values: &[String]) -> Option<Vec<f64>> {
     let all: Vec<(f64, &str)> = values.iter().map(|value| quantity(value)).collect::<Option<_>>()?;
     all.iter().all(|(_, unit)| *unit == all[0].1).then(|| all.iter().map(|(number, _)| *number).collect())
@@ -121,7 +119,7 @@ fn title_of(key: &str, values: &[String]) -> String {
 }
 
 fn numeric(title: &str, numbers: &[f64]) -> Axis {
-    /// From such a ratio on equal ratios are equally far apart.
+    /// Ratio of largest to smallest value from which the axis is logarithmic.
     const WIDE: f64 = 20.0;
     const MARGIN: f64 = 0.04;
     let mut marked = numbers.to_vec();
@@ -138,7 +136,6 @@ fn numeric(title: &str, numbers: &[f64]) -> Axis {
     Axis { marked, ..Axis::exactly(title, low - margin, high + margin) }
 }
 
-/// Returns the page.
 pub fn page(about: &About<'_>, findings: &SweepResults<'_>, dirs: &[String]) -> String {
     let (done, of) = (findings.done(), findings.runs.len());
     let content = html! {
@@ -224,7 +221,7 @@ fn runs(findings: &SweepResults<'_>, dirs: &[String]) -> Markup {
     }
 }
 
-/// Returns the charts as files.
+/// Returns the charts as SVG files: name and content.
 pub fn svgs(findings: &SweepResults<'_>) -> impl Iterator<Item = (String, String)> {
     let figures = section(findings).figures.into_iter();
     figures.map(|figure| (format!("{}.svg", figure.file), figure.picture.svg_file(Size::Narrow)))

@@ -1,4 +1,4 @@
-//! A sweep from what was asked for to the files that it leaves.
+//! Plans a sweep from the user's request, executes its runs, and writes its files.
 
 use super::dir::{self, PAGE, RUNS_TABLE, TABLE};
 use super::engine::{self, Engine, PendingRun};
@@ -17,27 +17,26 @@ use std::path::{Path, PathBuf};
 use weir_experiment::Experiment;
 use weir_experiment::backend::Error;
 
-/// The arguments of a sweep, as `weir sweep` takes them.
+/// The arguments of a sweep, in the syntax of `weir sweep`.
 #[derive(Clone, Copy, Debug)]
 pub struct SweepRequest<'a> {
-    /// The names that the file can use.
+    /// Schemes, workloads and topologies that the file can use.
     pub kit: &'a Extensions,
-    /// The experiment's file.
     pub file: &'a Path,
     /// Keys to replace in every run: `key=value`.
     pub set: &'a [String],
-    /// Only these schemes; all if empty.
+    /// Labels of the schemes to run; empty: all.
     pub schemes: &'a [String],
-    /// Keys and their values: `key=a,b,c`. If empty, those of the file's `sweep`.
+    /// Keys and their values: `key=a,b,c`; empty: those of the file's `sweep`.
     pub over: &'a [String],
-    /// Numbers to show of each run; if empty, those of the file's `sweep`, or of the report.
+    /// Metrics to show; empty: those of the file's `sweep`, or of the report's summary table.
     pub metrics: &'a [String],
     /// Output directory; `None`: `runs/<name>-sweep`.
     pub dir: Option<&'a Path>,
 }
 
 impl SweepRequest<'_> {
-    /// Returns the words of the command that asks for the same, with these keys and values.
+    /// Returns the arguments of the equivalent command, with these keys and values.
     fn words(&self, over: &[String]) -> Vec<String> {
         let mut words = vec!["sweep".to_owned(), self.file.display().to_string()];
         for (option, values) in [("--set", self.set), ("--over", over), ("--metric", self.metrics)] {
@@ -50,7 +49,7 @@ impl SweepRequest<'_> {
     }
 }
 
-/// Returns words as a shell reads them.
+/// Joins words with the quoting that a shell requires.
 pub fn shell_quote<S: AsRef<str>>(words: &[S]) -> String {
     let quoted = words.iter().map(|word| {
         let word = word.as_ref();
@@ -61,27 +60,24 @@ pub fn shell_quote<S: AsRef<str>>(words: &[S]) -> String {
     quoted.collect::<Vec<_>>().join(" ")
 }
 
-/// A sweep that is checked, and whose directory is locked.
+/// A checked sweep whose directory is locked.
 pub struct Sweep {
-    /// The experiment's name.
     pub name: String,
-    /// The experiment's title; may be empty.
+    /// Title of the experiment; may be empty.
     pub title: String,
-    /// Output directory.
     pub dir: PathBuf,
-    /// The directory of each run, in `dir`.
+    /// Directory of each run, relative to `dir`.
     pub dirs: Vec<String>,
-    /// The arguments of `weir` for this sweep, without output directory and engine.
+    /// Arguments of `weir` for this sweep, without output directory and engine.
     pub words: Vec<String>,
     grid: Grid,
     metrics: Vec<String>,
     tasks: Vec<RunTask>,
-    /// Of each task before any has run.
+    /// Empty outcome of each task.
     outcomes: Vec<RunResult>,
     _lock: DirLock,
 }
 
-/// A sweep before it is checked.
 struct Draft {
     base: Experiment,
     over: Vec<String>,
@@ -101,7 +97,7 @@ impl Draft {
         };
         if over.is_empty() {
             return Err(Error::Input(format!(
-                "{}: nothing to vary, give --over seed=1..5 or the like, or a sweep block in the file",
+                "{}: nothing to vary; use --over, for example --over seed=1..5, or a `sweep` block in the file",
                 file.display()
             )));
         }
@@ -128,7 +124,7 @@ impl Sweep {
     ///
     /// # Errors
     ///
-    /// If anything that was asked for is wrong, or another process writes into the directory.
+    /// If the request is invalid, or another process has locked the directory.
     pub fn plan(request: SweepRequest<'_>) -> Result<Sweep, Error> {
         let Draft { base, over, grid, dir, dirs, tasks } = Draft::new(request)?;
         let in_file = base.spec.sweep.unwrap_or_default();
@@ -143,16 +139,16 @@ impl Sweep {
         Ok(Sweep { name, title, dir, dirs, words, grid, metrics, tasks, outcomes, _lock })
     }
 
-    /// Does one run of a sweep, by its number from 0, unless it is done: the sweep's own process, or another, has the
-    /// lock of its directory meanwhile.
+    /// Executes a single run of a sweep, by its index from 0, unless it is done. Does not lock the directory of the sweep, which the
+    /// process of the sweep may hold.
     ///
     /// # Errors
     ///
-    /// If anything that was asked for is wrong, or there is no such run.
+    /// If the request is invalid, or the index is out of range.
     ///
     /// # Panics
     ///
-    /// If the engine returns no outcome, a violation of its contract.
+    /// If the engine violates its contract and returns no outcome.
     pub fn one(
         request: SweepRequest<'_>,
         number: usize,
@@ -171,27 +167,27 @@ impl Sweep {
         Ok((task.dir, outcomes.into_iter().next().expect("one of one task")))
     }
 
-    /// Returns the runs that are not done. `warn` takes warnings.
+    /// Returns the runs that are not done. `warn` is called with warnings.
     pub fn open(&mut self, warn: fn(&str)) -> Vec<PendingRun<'_>> {
         engine::mark_completed(&self.tasks, &mut self.outcomes, warn);
         engine::open(&self.tasks, &self.outcomes)
     }
 
-    /// Has `engine` do the runs that are not done, or all of them if `fresh`, and returns the outcome of each. `warn`
-    /// takes warnings.
+    /// Executes with `engine` the runs that are not done, or all runs if `fresh`, and returns the outcome of each. `warn` is called
+    /// with warnings.
     ///
     /// # Errors
     ///
-    /// If no run could begin.
+    /// If no run could be started.
     pub fn run(&self, engine: &dyn Engine, fresh: bool, warn: fn(&str)) -> Result<Vec<RunResult>, Error> {
         engine::run(engine, &self.tasks, self.outcomes.clone(), fresh, warn)
     }
 
-    /// Returns the means over what is done.
+    /// Returns the means over the runs that are done.
     ///
     /// # Errors
     ///
-    /// If a metric is in no run.
+    /// If no run has one of the metrics.
     pub fn findings<'a>(&'a self, outcomes: &'a [RunResult]) -> Result<SweepResults<'a>, Error> {
         let done = outcomes.iter().filter_map(|it| Some((it.summary.as_ref()?, it.order.as_slice())));
         let done: Vec<_> = done.collect();
@@ -207,7 +203,7 @@ impl Sweep {
         Ok(SweepResults::new(&self.grid, outcomes, measures))
     }
 
-    /// Writes tables, charts and the page, and returns the page's path. Each file is complete at any moment.
+    /// Writes tables, charts and the HTML page, and returns the path of the page. Each file is replaced atomically.
     ///
     /// # Errors
     ///

@@ -1,4 +1,4 @@
-//! Runs many experiments on all cores, each into a directory of its own. One that is done is not done again.
+//! Executes many runs on the cores of this machine, each with its own directory. Runs that are done are not repeated.
 
 use super::engine::{Engine, PendingRun, TaskResult};
 use crate::describe;
@@ -21,32 +21,31 @@ use weir_experiment::Experiment;
 use weir_experiment::backend::{Backend, CorePool, Error, Observer, Progress};
 use weir_experiment::results::Summary;
 
-/// Steps of the bar for one run.
+/// Steps of the progress bar per run.
 const STEPS: u64 = 1000;
-/// As the main thread has: routes of large fabrics recurse.
+/// Stack of worker threads, equal to the main thread's 8 MiB: route computation recurses over the fabric.
 const STACK_BYTES: usize = 8 << 20;
 
-/// One run to do.
+/// A run of an experiment.
 #[derive(Clone, Debug)]
 pub struct RunTask {
-    /// The schemes that the file can name.
+    /// Schemes, workloads and topologies that the file can use.
     pub kit: Extensions,
-    /// The experiment's file.
     pub file: PathBuf,
-    /// As `--set` takes them.
+    /// Overrides, in the syntax of `--set`.
     pub set: Vec<String>,
-    /// Instead of the file's.
+    /// Seed; `None`: that of the file.
     pub seed: Option<u64>,
-    /// Only these schemes; all if empty.
+    /// Labels of the schemes to run; empty: all.
     pub schemes: Vec<String>,
-    /// Directory of its results.
+    /// Directory of the results.
     pub dir: PathBuf,
 }
 
 impl RunTask {
-    /// Returns all that is replaced in the file.
+    /// Returns all overrides of the file.
     pub fn overrides(&self) -> Vec<String> {
-        // A run of a sweep is no sweep.
+        // A run of a sweep must not have the key `sweep` itself.
         self.set.iter().cloned().chain(["sweep=null".to_owned()]).collect()
     }
 
@@ -54,7 +53,7 @@ impl RunTask {
     ///
     /// # Errors
     ///
-    /// The experiment is invalid, or a scheme is unknown.
+    /// If the experiment is invalid, or a scheme is unknown.
     pub fn load(&self) -> Result<Experiment, Error> {
         let experiment = Experiment::load_with(&self.kit.catalogue, &self.file, &self.overrides(), self.seed);
         let mut experiment = experiment.map_err(Error::input)?;
@@ -68,7 +67,7 @@ impl RunTask {
     ///
     /// # Errors
     ///
-    /// The files do not match the manifest, or it is missing.
+    /// If the files do not match the manifest, or the manifest is missing.
     pub fn done(&self, run: &RunDescription) -> Result<Option<Summary>, IntegrityError> {
         let integrity = manifest::verify(&self.dir)?;
         let summary = self.load_completed(run);
@@ -80,7 +79,7 @@ impl RunTask {
         }
     }
 
-    /// Returns the results of exactly this run, if they are there and complete.
+    /// Returns the results of exactly this run, if the directory has them and they are complete.
     fn load_completed(&self, run: &RunDescription) -> Option<Summary> {
         let there = fs::read_to_string(self.dir.join("run.yaml")).ok()?;
         let same = run_identity(&there)? == run_identity(&run.file())?;
@@ -90,7 +89,7 @@ impl RunTask {
     }
 }
 
-/// Returns what decides a run's numbers: its whole file, the version included, but for what papers say of them.
+/// Returns the part of `run.yaml` that determines the results: the version, and all keys except the paper's values.
 fn run_identity(file: &str) -> Option<(&str, Mapping)> {
     let (version, yaml) = file.split_once('\n')?;
     let mut keys: Mapping = serde_yaml::from_str(yaml).ok()?;
@@ -101,28 +100,28 @@ fn run_identity(file: &str) -> Option<(&str, Mapping)> {
 /// Outcome of a task.
 #[derive(Clone, Debug)]
 pub struct RunResult {
-    /// Its scheme labels, in the experiment's order.
+    /// Scheme labels, in the order of the experiment.
     pub order: Vec<String>,
-    /// Its numbers; `None` if it was not reached or broken off.
+    /// Results; `None` if the run was not started or was interrupted, or failed.
     pub summary: Option<Summary>,
-    /// The reason of a failure.
+    /// The error, if the run failed.
     pub failure: Option<Error>,
-    /// True if it had been done before.
+    /// True if the run was done before.
     pub cached: bool,
     /// Description for the report.
     pub run: RunDescription,
 }
 
-/// Returns how many cores there are to use.
+/// Returns the number of available cores.
 pub fn cores() -> usize {
     thread::available_parallelism().map_or(1, NonZero::get)
 }
 
-/// Reads and checks all tasks before anything runs. Returns an empty outcome for each.
+/// Reads and checks all tasks before the first run. Returns an empty outcome for each.
 ///
 /// # Errors
 ///
-/// An experiment is invalid, or a run's directory holds other files.
+/// If an experiment is invalid, or the directory of a run contains other files.
 pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
     let outcome = |task: &RunTask| {
         let experiment = task.load()?;
@@ -136,17 +135,17 @@ pub fn check(tasks: &[RunTask]) -> Result<Vec<RunResult>, Error> {
 
 /// Executes tasks on the cores of this machine.
 pub struct Pool {
-    /// Makes the backend of a run that shares these cores.
+    /// Creates the backend of a run, which shares these cores with other runs.
     pub backend: fn(Arc<CorePool>) -> Box<dyn Backend>,
-    /// Returns whether to start no more runs and to abandon those in progress.
+    /// Returns true if no more runs should be started, and those in progress should be stopped.
     pub is_cancelled: fn() -> bool,
-    /// Runs at a time, as far as there are cores.
+    /// Maximum number of concurrent runs; also limited by the number of cores.
     pub jobs: usize,
-    /// Cores for all runs. Each run has several if fewer runs are left than cores.
+    /// Number of cores for all runs. Runs use several cores if there are fewer runs than cores.
     pub threads: usize,
-    /// True if somebody watches standard error, so that it shows progress.
+    /// True if standard error is a terminal: show a progress bar.
     pub watched: bool,
-    /// True to say on standard error how each run ended.
+    /// True: print the outcome of each run to standard error.
     pub verbose: bool,
 }
 
@@ -171,20 +170,20 @@ impl Engine for Pool {
                         if verbose {
                             bar.bar.suspend(|| log_outcome(task, &came));
                         }
-                        done.lock().expect("no worker panics here").insert(index, came);
+                        done.lock().expect("no worker panics while it holds this lock").insert(index, came);
                     }
                 };
                 thread::Builder::new().stack_size(STACK_BYTES).spawn_scoped(scope, worker).expect("a thread");
             }
         });
         bar.bar.finish_and_clear();
-        let mut done = done.into_inner().expect("no worker panics here");
+        let mut done = done.into_inner().expect("no worker panics while it holds this lock");
         Ok((0..open.len()).map(|index| done.remove(&index).unwrap_or(Ok(None))).collect())
     }
 }
 
 impl Pool {
-    /// Does one run; there is no summary if it was interrupted.
+    /// Executes one run; returns `None` if it was interrupted.
     fn one(&self, task: &RunTask, cores: &Arc<CorePool>, bar: &Bar, index: usize) -> TaskResult {
         let experiment = task.load()?;
         let run = describe(&experiment, &task.kit.charts);
@@ -212,21 +211,21 @@ impl Pool {
     }
 }
 
-/// Says on standard error how a run ended.
+/// Prints the outcome of a run to standard error.
 fn log_outcome(task: &RunTask, came: &TaskResult) {
     let came = match came {
         Ok(Some(summary)) => format!("done in {:.2} s, digest {}", summary.wall_s, summary.digest),
-        Ok(None) => "broken off".to_owned(),
+        Ok(None) => "interrupted".to_owned(),
         Err(failure) => format!("failed: {failure}"),
     };
-    // If standard error is gone there is nobody to tell.
+    // If standard error is closed, the error cannot be reported.
     let _ = writeln!(io::stderr(), "{}: {came}", task.dir.display());
 }
 
-/// One bar for all.
+/// The progress bar of all runs.
 struct Bar {
     bar: ProgressBar,
-    /// Steps that each task has come to.
+    /// Steps done so far, by task.
     steps: Mutex<BTreeMap<usize, u64>>,
     of: usize,
 }
@@ -243,7 +242,7 @@ impl Bar {
     }
 
     fn update(&self, task: usize, steps: u64) {
-        let mut all = self.steps.lock().expect("no worker panics here");
+        let mut all = self.steps.lock().expect("no worker panics while it holds this lock");
         all.insert(task, steps);
         self.bar.set_position(all.values().sum());
         let done = all.values().filter(|&&steps| steps == STEPS).count();
@@ -251,12 +250,11 @@ impl Bar {
     }
 }
 
-/// Watches one run.
 struct ProgressObserver<'a> {
     bar: &'a Bar,
     index: usize,
     is_cancelled: fn() -> bool,
-    /// Progress of each scheme: several may run at a time.
+    /// Progress of each scheme, 0 to 1; several may run concurrently.
     shares: Vec<f64>,
 }
 
@@ -265,7 +263,7 @@ impl Observer for ProgressObserver<'_> {
         self.shares.resize(p.scheme_count, 0.0);
         self.shares[p.index] = p.now.as_secs_f64() / p.end.as_secs_f64().max(f64::MIN_POSITIVE);
         let done = self.shares.iter().sum::<f64>() / p.scheme_count as f64;
-        // The last step is for who has written its results.
+        // Capped one below STEPS: the pool sets the last step when the results are on disk.
         self.bar.update(self.index, ((done * STEPS as f64) as u64).min(STEPS - 1));
         if (self.is_cancelled)() { ControlFlow::Break(()) } else { ControlFlow::Continue(()) }
     }

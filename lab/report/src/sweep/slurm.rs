@@ -1,5 +1,5 @@
-//! Runs as job arrays of Slurm: the index of a job in its array is the number of a run, and the directory of the sweep
-//! is on a file system that all nodes share. Slurm schedules; this submits, waits, and reads what came.
+//! Executes runs as job arrays of Slurm: submits the jobs, waits for them, and reads their results. Each job executes one run.
+//! The directory of the sweep must be on a file system that all nodes share.
 
 use super::dir::SLURM;
 use super::engine::{Engine, PendingRun, TaskResult};
@@ -17,13 +17,13 @@ use std::thread;
 use std::time::{Duration, Instant};
 use weir_experiment::backend::Error;
 
-/// Numbers of the jobs that were submitted, one a line.
+/// File with the ids of submitted jobs, one per line.
 const JOB_IDS_FILE: &str = "jobs";
-/// Slurm's own default of `MaxArraySize`: indices are below it.
+/// Slurm's default of `MaxArraySize`; array indices are below it.
 const DEFAULT_MAX_ARRAY_SIZE: usize = 1001;
-/// The queue is asked at first and at most this often.
+/// Initial and maximum interval at which the queue is polled.
 const POLL_INTERVALS: [Duration; 2] = [Duration::from_secs(1), Duration::from_secs(15)];
-/// Number of unanswered questions in a row after which the queue counts as lost.
+/// Number of consecutive failed polls after which waiting is given up.
 const MAX_FAILED_POLLS: u32 = 20;
 
 /// Executes tasks as Slurm jobs.
@@ -33,23 +33,23 @@ pub struct Slurm {
     pub name: String,
     /// Directory of the sweep.
     pub dir: PathBuf,
-    /// Words of the command that does the run whose number follows them.
+    /// Command that executes a run; the index of the run is appended.
     pub command: Vec<String>,
-    /// Further options of `sbatch`: `--partition=long`.
+    /// Further options of `sbatch`, such as `--partition=long`.
     pub options: Vec<String>,
-    /// Runs at a time; absent: as many as Slurm starts.
+    /// Maximum number of concurrent runs; `None`: unlimited.
     pub at_a_time: Option<usize>,
-    /// Times that a run is repeated whose job ended without saying why.
+    /// Number of retries of a run whose job ended without result and without error message, for example after a node failure.
     pub retries: u32,
-    /// True to return once the jobs are in the queue.
+    /// True: return as soon as the jobs are in the queue.
     pub detach: bool,
-    /// Returns whether to cancel the jobs.
+    /// Returns true if the jobs should be cancelled.
     pub is_cancelled: fn() -> bool,
-    /// True if somebody watches standard error, so that it shows progress.
+    /// True if standard error is a terminal: show a progress bar.
     pub watched: bool,
 }
 
-/// An array of jobs: runs `first + index` for each index.
+/// A job array: index `i` is run `first + i`.
 #[derive(Clone, Debug, PartialEq, Eq)]
 struct Array {
     first: usize,
@@ -57,7 +57,7 @@ struct Array {
 }
 
 impl Array {
-    /// Divides runs, in increasing order, into arrays with indices below `size`.
+    /// Divides runs, sorted in ascending order, into arrays with indices below `size`.
     fn of(runs: &[usize], size: usize) -> Vec<Array> {
         let mut arrays: Vec<Array> = Vec::new();
         for &run in runs {
@@ -70,7 +70,7 @@ impl Array {
         arrays
     }
 
-    /// Returns the indices as `sbatch --array` takes them: `0-5,7`.
+    /// Returns the indices in the syntax of `sbatch --array`: `0-5,7`.
     fn indices(&self) -> String {
         let mut ranges: Vec<(usize, usize)> = Vec::new();
         for &index in &self.indices {
@@ -87,13 +87,13 @@ impl Array {
 }
 
 impl Slurm {
-    /// Returns the scripts that would be submitted for these runs.
+    /// Returns the job scripts for these runs.
     pub fn scripts(&self, open: &[PendingRun<'_>]) -> Vec<String> {
         let runs: Vec<usize> = open.iter().map(|open| open.number).collect();
         Array::of(&runs, array_size()).iter().map(|array| self.script(array)).collect()
     }
 
-    /// Returns the numbers of the jobs that were submitted last.
+    /// Returns the ids of the jobs that were submitted last.
     pub fn jobs(&self) -> Vec<String> {
         let text = fs::read_to_string(self.dir().join(JOB_IDS_FILE)).unwrap_or_default();
         text.lines().map(str::to_owned).collect()
@@ -102,7 +102,7 @@ impl Slurm {
     fn script(&self, array: &Array) -> String {
         let at_a_time = self.at_a_time.map(|jobs| format!("%{jobs}")).unwrap_or_default();
         let here = std::env::current_dir().unwrap_or_default();
-        // A percent sign begins a pattern in names of logs.
+        // In the names of Slurm's logs, a percent sign starts a replacement pattern.
         let logs = self.dir().display().to_string();
         let mut script = "#!/bin/bash\n".to_owned();
         for option in [
@@ -138,12 +138,12 @@ impl Slurm {
         self.dir().join(format!("run-{run}.log"))
     }
 
-    /// Puts runs into the queue, and returns the numbers of the jobs.
+    /// Submits runs and returns the job ids.
     fn submit(&self, runs: &[usize]) -> Result<Vec<String>, Error> {
         let mut jobs = Vec::new();
         for array in Array::of(runs, array_size()) {
             for index in &array.indices {
-                // An old one would be taken for this job's.
+                // The log of an earlier job would be taken for that of this job.
                 let _ = fs::remove_file(self.log(array.first + index));
             }
             let script = self.script(&array);
@@ -151,13 +151,15 @@ impl Slurm {
             write_atomic(&path, script.as_bytes(), MODE_PUBLIC)
                 .map_err(|error| Error::work(error).at(path.display()))?;
             let output = Command::new("sbatch").arg("--parsable").arg(&path).output().map_err(|error| {
-                Error::Work(format!("sbatch: {error}; --engine slurm runs where jobs are submitted"))
+                Error::Work(format!(
+                    "sbatch: {error}; run --engine slurm on a machine where jobs can be submitted"
+                ))
             })?;
             if !output.status.success() {
                 self.cancel(&jobs);
                 return Err(Error::Work(format!("sbatch: {}", last_line(&output.stderr))));
             }
-            // `<job>`, or `<job>;<cluster>`.
+            // The output is `<job>` or `<job>;<cluster>`.
             let text = String::from_utf8_lossy(&output.stdout);
             jobs.push(text.trim().split(';').next().unwrap_or_default().to_owned());
             let listed = jobs.join("\n") + "\n";
@@ -167,7 +169,7 @@ impl Slurm {
         Ok(jobs)
     }
 
-    /// Waits until none of the jobs is in the queue any more. Returns false if they were cancelled.
+    /// Waits until none of the jobs is in the queue. Returns false if they were cancelled.
     fn wait(&self, jobs: &[String], open: &[PendingRun<'_>], bar: &ProgressBar) -> Result<bool, Error> {
         const STEP: Duration = Duration::from_millis(200);
         let (mut pause, mut asked, mut silent) = (POLL_INTERVALS[0], Instant::now(), 0);
@@ -195,12 +197,12 @@ impl Slurm {
 
     fn cancel(&self, jobs: &[String]) {
         if !jobs.is_empty() {
-            // A job that has ended meanwhile is an error to scancel only.
+            // scancel fails if a job has ended meanwhile; that is not an error here.
             let _ = Command::new("scancel").args(jobs).stderr(Stdio::null()).status();
         }
     }
 
-    /// Returns what a run said of its failure, if it did.
+    /// Returns the error message of a run from its log, if there is one.
     fn reported_error(&self, run: usize) -> Option<String> {
         let text = fs::read_to_string(self.log(run)).ok()?;
         text.lines().rev().find_map(|line| line.strip_prefix("error: ")).map(str::to_owned)
@@ -212,7 +214,7 @@ impl Engine for Slurm {
         let dir = self.dir();
         fs::create_dir_all(&dir).map_err(|error| Error::work(error).at(dir.display()))?;
         let bar = bar(open.len(), self.watched);
-        // Those that an earlier command left in the queue do some of the runs.
+        // Jobs of an earlier command that are still in the queue execute some of the runs.
         let earlier = self.jobs();
         let queue = if earlier.is_empty() { BTreeSet::new() } else { queue().map_err(Error::Work)? };
         let mut jobs: Vec<String> = earlier.into_iter().filter(|job| queue.contains(job)).collect();
@@ -227,7 +229,7 @@ impl Engine for Slurm {
             let mut left: Vec<usize> =
                 open.iter().filter(|open| open.done().is_none()).map(|open| open.number).collect();
             if waited {
-                // A run that failed by itself would fail again.
+                // A run that reported an error would fail again.
                 left.retain(|&run| self.reported_error(run).is_none());
             }
             if left.is_empty() || times > self.retries {
@@ -245,7 +247,7 @@ impl Engine for Slurm {
         };
         bar.finish_and_clear();
         let outcome = |open: &PendingRun<'_>| {
-            let reason = || format!("its job ended without a result, see the logs in {}", dir.display());
+            let reason = || format!("job ended without a result; see the logs in {}", dir.display());
             match open.done() {
                 None if !went_on => Ok(None),
                 None => open.outcome(Some(self.reported_error(open.number).unwrap_or_else(reason))),
@@ -256,7 +258,7 @@ impl Engine for Slurm {
     }
 }
 
-/// Returns the limit of indices here.
+/// Returns this cluster's `MaxArraySize`.
 fn array_size() -> usize {
     let output = Command::new("scontrol").args(["show", "config"]).stderr(Stdio::null()).output();
     let text = output.map(|output| String::from_utf8_lossy(&output.stdout).into_owned()).unwrap_or_default();
@@ -265,7 +267,7 @@ fn array_size() -> usize {
     size.filter(|&size| size > 0).unwrap_or(DEFAULT_MAX_ARRAY_SIZE)
 }
 
-/// Returns the jobs that this user has in the queue.
+/// Returns the ids of this user's jobs in the queue.
 fn queue() -> Result<BTreeSet<String>, String> {
     let output = Command::new("squeue").args(["--noheader", "--me", "--format=%F"]).output();
     let output = output.map_err(|error| format!("squeue: {error}"))?;
@@ -296,7 +298,7 @@ mod tests {
         Slurm {
             name: "quickstart".into(),
             dir: "/shared/my runs/100%".into(),
-            command: ["/opt/weir", "sweep", "x.yaml", "--over", "a=[1, 2]", "--only"]
+            command: ["/opt/weir", "sweep", "x.yaml", "--over", "a=[1, 2]", "--run-index"]
                 .map(String::from)
                 .into(),
             options: vec!["--partition=long".into()],
@@ -329,7 +331,7 @@ mod tests {
             "#SBATCH --output=\"/shared/my runs/100%%/slurm/%A_%a.log\"",
             "#SBATCH --partition=long",
             "run=$((1001 + SLURM_ARRAY_TASK_ID))",
-            "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --only \"$run\" --threads \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
+            "exec /opt/weir sweep x.yaml --over 'a=[1, 2]' --run-index \"$run\" --threads \"${SLURM_CPUS_PER_TASK:-1}\" >'/shared/my runs/100%/slurm'/run-\"$run\".log 2>&1",
         ] {
             assert!(script.lines().any(|it| it == line), "{line}\nis not in\n{script}");
         }

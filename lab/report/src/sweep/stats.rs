@@ -1,23 +1,22 @@
-//! A mean and how well it is known.
+//! Means and confidence intervals.
 
 use statrs::distribution::{ContinuousCDF, StudentsT};
 
-/// The confidence that an interval has.
+/// Confidence level of intervals.
 const CONFIDENCE: f64 = 0.95;
 
-/// Estimate of one number from several runs.
+/// Estimate of a metric from several runs.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub struct Estimate {
-    /// Number of runs that had a value.
+    /// Number of runs with a value.
     pub runs: usize,
-    /// Their mean.
     pub mean: f64,
-    /// Half the 95 % confidence interval of the mean, by Student's t: it is `mean ± half`. `None` of one run.
+    /// Half the width of the 95 % confidence interval of the mean (Student's t), which is `mean ± half`; `None` for a single run.
     pub half: Option<f64>,
 }
 
 impl Estimate {
-    /// Returns the mean of the values with its confidence interval; `None` if there are none.
+    /// Returns the mean of the values with its confidence interval; `None` if there are no values.
     #[expect(clippy::missing_panics_doc, reason = "two values or more leave a degree of freedom")]
     pub fn of(values: &[f64]) -> Option<Estimate> {
         let runs = values.len();
@@ -34,7 +33,7 @@ impl Estimate {
         Some(Estimate { runs, mean, half })
     }
 
-    /// Lowest and highest value of the interval; the mean itself of one run.
+    /// Returns the ends of the confidence interval; both are the mean for a single run.
     pub fn interval(&self) -> (f64, f64) {
         let half = self.half.unwrap_or(0.0);
         (self.mean - half, self.mean + half)

@@ -1,4 +1,4 @@
-//! The results of a sweep: means and confidence intervals over seeds, as a table, CSV files and a page.
+//! The results of a sweep: means and confidence intervals over seeds, as a text table and CSV files.
 
 use super::grid::{Cell, Grid};
 use super::measure::{MetricColumn, Subject};
@@ -9,30 +9,29 @@ use comfy_table::CellAlignment;
 use std::collections::BTreeMap;
 use std::io;
 
-/// All numbers of a sweep.
+/// The results of a sweep.
 pub struct SweepResults<'a> {
-    /// Keys that were varied.
     pub grid: &'a Grid,
-    /// Every run, with its numbers: parallel to the grid's cells.
+    /// Every run, in the order of the grid's cells.
     pub runs: Vec<(Cell, &'a RunResult)>,
-    /// Numbers to show of each run.
+    /// Metrics to show.
     pub measures: Vec<MetricColumn>,
-    /// A row for each point and subject, in the order of the grid and of the experiment.
+    /// One row for each point and subject, in the order of the grid and of the experiment.
     pub rows: Vec<Row>,
 }
 
-/// One line of the table.
+/// One row of the table.
 pub struct Row {
-    /// The values of the compared axes.
+    /// Values on the compared axes.
     pub point: Vec<String>,
     /// A scheme, or the whole run.
     pub subject: Subject,
-    /// Parallel to the measures.
+    /// One estimate for each of [`SweepResults::measures`].
     pub estimates: Vec<Option<Estimate>>,
 }
 
 impl<'a> SweepResults<'a> {
-    /// Takes the means over the runs that are done.
+    /// Computes the means over the runs that are done.
     pub fn new(grid: &'a Grid, outcomes: &'a [RunResult], measures: Vec<MetricColumn>) -> SweepResults<'a> {
         let runs: Vec<(Cell, &RunResult)> = grid.cells().into_iter().zip(outcomes).collect();
         let mut rows: Vec<Row> = Vec::new();
@@ -57,18 +56,18 @@ impl<'a> SweepResults<'a> {
             let of = |column| Estimate::of(samples.get(&(index, column)).map_or(&[], Vec::as_slice));
             row.estimates = (0..measures.len()).map(of).collect();
         }
-        // A formula over the whole run stands after the schemes of its point.
+        // Rows of the whole run follow the schemes of the same point.
         let points: Vec<Vec<String>> = runs.iter().map(|(cell, _)| grid.point(cell)).collect();
         rows.sort_by_key(|row| points.iter().position(|point| *point == row.point));
         SweepResults { grid, runs, measures, rows }
     }
 
-    /// Runs that are done.
+    /// Returns the number of runs that are done.
     pub fn done(&self) -> usize {
         self.runs.iter().filter(|(_, outcome)| outcome.summary.is_some()).count()
     }
 
-    /// Schemes in the order of the experiment.
+    /// Returns the subjects; schemes are in the order of the experiment.
     pub fn subjects(&self) -> Vec<&Subject> {
         let mut all = Vec::new();
         for row in &self.rows {
@@ -79,7 +78,7 @@ impl<'a> SweepResults<'a> {
         all
     }
 
-    /// Keys of the compared axes that take more than one value.
+    /// Returns the keys of the compared axes with more than one value.
     pub fn keys(&self) -> Vec<&str> {
         self.grid.compared().map(|(_, axis)| axis.key.as_str()).collect()
     }
@@ -89,7 +88,7 @@ impl<'a> SweepResults<'a> {
         subject.as_deref().unwrap_or("-")
     }
 
-    /// Returns the table on the terminal.
+    /// Returns the table for the terminal.
     pub fn text(&self, styled: bool, width: Option<usize>) -> String {
         let mut head: Vec<(String, CellAlignment)> =
             self.keys().into_iter().map(|key| (key.to_owned(), CellAlignment::Left)).collect();
@@ -110,11 +109,11 @@ impl<'a> SweepResults<'a> {
         crate::table::transposable(&head, &rows.collect::<Vec<_>>(), styled, width)
     }
 
-    /// Returns `sweep.csv`: a row for each point, scheme and measure.
+    /// Returns `sweep.csv`: one row for each point, subject and metric.
     ///
     /// # Errors
     ///
-    /// A record cannot be encoded.
+    /// If a record cannot be encoded.
     pub fn csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let fixed = ["scheme", "metric", "unit", "runs", "mean", "ci95_low", "ci95_high"];
@@ -138,11 +137,11 @@ impl<'a> SweepResults<'a> {
         writer.into_inner().map_err(|error| io::Error::other(error.to_string()))
     }
 
-    /// Returns `runs.csv`: a row for each run and scheme, with its digest and its values.
+    /// Returns `runs.csv`: one row for each run and scheme, with digest and values.
     ///
     /// # Errors
     ///
-    /// A record cannot be encoded.
+    /// If a record cannot be encoded.
     pub fn runs_csv(&self) -> io::Result<Vec<u8>> {
         let mut writer = csv::Writer::from_writer(Vec::new());
         let axes = self.grid.axes.iter().map(|axis| axis.key.as_str());

@@ -1,4 +1,4 @@
-//! CSV files. Times are exact to the picosecond, other numbers have four decimals.
+//! CSV files. Times are exact to the picosecond; other numbers have four decimals.
 
 use super::{Cell, Table};
 use crate::files;
@@ -34,11 +34,11 @@ fn text<'a>(cell: &Cell<'a>) -> Cow<'a, str> {
     }
 }
 
-/// Reads a table row by row.
+/// Reads a table and calls `take` for each row.
 ///
 /// # Errors
 ///
-/// If the file is not such a table, or `take` refuses a row.
+/// If the file is not a table with these columns, or `take` fails.
 pub fn read<R: DeserializeOwned>(
     path: &Path,
     take: &mut dyn FnMut(R) -> Result<(), String>,
@@ -59,19 +59,19 @@ pub fn read<R: DeserializeOwned>(
     Ok(())
 }
 
-/// Returns a text of a user as a field that no spreadsheet takes for a formula: with an apostrophe before it where it looks
-/// like one. Numbers stay numbers.
+/// Escapes a text of a user, so that spreadsheets do not evaluate it as a formula: adds an apostrophe in front of texts that look
+/// like a formula. Numbers are unchanged.
 pub fn guarded(text: &str) -> Cow<'_, str> {
     if is_formula(text) { format!("'{text}").into() } else { text.into() }
 }
 
-/// Returns the text of such a field.
+/// Reverses the escaping.
 fn unguarded(field: &str) -> &str {
     field.strip_prefix('\'').filter(|text| is_formula(text)).unwrap_or(field)
 }
 
-/// The characters are those that OWASP lists ("CSV Injection"). Apostrophes of the text's own are looked through, so that one
-/// more can be taken away again.
+/// The characters are from OWASP's page "CSV Injection". Leading apostrophes are ignored, so that `'=1` is escaped as well and the
+/// escaping can be reversed.
 fn is_formula(text: &str) -> bool {
     text.trim_start_matches('\'').starts_with(['=', '+', '-', '@', '\t', '\r'])
         && !text.parse::<f64>().is_ok_and(f64::is_finite)

@@ -1,12 +1,12 @@
-//! Completion times in the columns of the HPCC simulator.
+//! Flow completion times in the format of the HPCC simulator.
 
 use std::collections::BTreeMap;
 use std::fmt::Write as _;
 use std::net::Ipv4Addr;
 use weir_experiment::results::SchemeTrace;
 
-/// `sip dip sport dport size start fct ideal`, addresses in hexadecimal and times in nanoseconds, as the HPCC simulator's
-/// fct files, whose `fct_analysis.py` reads it. The port that it goes to says what a flow is.
+/// Returns lines `sip dip sport dport size start fct ideal` for finished flows, with addresses in hexadecimal and times in
+/// nanoseconds, as read by the HPCC simulator's `fct_analysis.py`. The destination port distinguishes incast flows from others.
 pub fn text(trace: &SchemeTrace, addresses: &BTreeMap<String, Ipv4Addr>) -> String {
     const NORMAL: u32 = 100;
     const INCAST: u32 = 200;
@@ -18,7 +18,7 @@ pub fn text(trace: &SchemeTrace, addresses: &BTreeMap<String, Ipv4Addr>) -> Stri
         let (port, start) = (if flow.incast { INCAST } else { NORMAL }, flow.start.as_ns());
         let (sport, size, fct, ideal) = (flow.port, size.get(), fct.as_ns(), ideal.as_ns());
         writeln!(text, "{from:08x} {to:08x} {sport} {port} {size} {start} {fct} {ideal}")
-            .expect("a String takes all");
+            .expect("writing to a String does not fail");
     }
     text
 }

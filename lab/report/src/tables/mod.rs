@@ -1,7 +1,7 @@
 //! The tables of a run: one row for each flow, sample or PFC frame, with the scheme in the first column. Times are in
 //! microseconds.
 //!
-//! The columns are defined here once, for the files ([`csv`], [`parquet`]) and for Python.
+//! The columns are defined here, for the files ([`csv`], [`parquet`]) and for the Python package.
 
 pub mod csv;
 mod fct;
@@ -16,7 +16,7 @@ use weir_experiment::file::TableFormat;
 use weir_experiment::results::{Results, SchemeTrace};
 use weir_units::Time;
 
-/// The tables to write.
+/// Selection of the tables to write.
 #[derive(Clone, Copy, Debug, Default, PartialEq, Eq)]
 pub struct TableSelection {
     /// One row for each flow.
@@ -25,47 +25,39 @@ pub struct TableSelection {
     pub queues: bool,
     /// Pacing rate and goodput of each observed flow at each sample.
     pub rates: bool,
-    /// Each PFC frame.
     pub pauses: bool,
     /// `fct-<scheme>.txt`: finished flows in the HPCC simulator's eight columns.
     pub fct: bool,
-    /// Format of all but the last.
+    /// Format of all tables except `fct`.
     pub format: TableFormat,
 }
 
 /// Kind of the values in a column.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// Text that often repeats.
+    /// Text with few distinct values.
     Text,
-    /// A time.
     Time,
-    /// A whole number.
     Count,
-    /// Any number.
     Number,
 }
 
-/// A value in a row; `None` where there is none.
+/// A value in a row; `None`: no value.
 #[derive(Clone, Copy, Debug, PartialEq)]
 pub enum Cell<'a> {
-    /// Of [`Kind::Text`].
     Text(&'a str),
-    /// Of [`Kind::Time`].
     Time(Option<Time>),
-    /// Of [`Kind::Count`].
     Count(Option<u64>),
-    /// Of [`Kind::Number`].
     Number(Option<f64>),
 }
 
-/// Takes the rows of a table, each parallel to its columns.
+/// Called for each row of a table, with one cell per column.
 pub type TakeRow<'a> = dyn FnMut(&[Cell<'_>]) -> io::Result<()> + 'a;
 
 /// Definition of a table.
 #[derive(Clone, Copy, Debug)]
 pub struct Table {
-    /// Name of its file, without extension.
+    /// File name without extension.
     pub name: &'static str,
     /// Name and kind of each column.
     pub columns: &'static [(&'static str, Kind)],
@@ -73,11 +65,11 @@ pub struct Table {
 }
 
 impl Table {
-    /// Gives all rows to `take`, scheme by scheme.
+    /// Calls `take` for all rows, scheme by scheme.
     ///
     /// # Errors
     ///
-    /// The first that `take` returns.
+    /// The first error of `take`.
     pub fn rows(&self, results: &Results, take: &mut TakeRow<'_>) -> io::Result<()> {
         let traces = results.order.iter().filter_map(|label| Some((label, results.traces.get(label)?)));
         traces.into_iter().try_for_each(|(label, trace)| (self.rows)(label, trace, take))
@@ -173,7 +165,6 @@ pub const RATES: Table = Table {
     },
 };
 
-/// Each PFC frame.
 pub const PAUSES: Table = Table {
     name: "pauses",
     columns: &[
@@ -198,13 +189,12 @@ pub const PAUSES: Table = Table {
     },
 };
 
-/// Returns a time in microseconds: the number that the text of a CSV file is read as.
+/// Returns a time in microseconds, equal to the parsed text of a CSV file.
 pub fn us(time: Time) -> f64 {
-    // A quotient is rounded once; a product with 1e-6 would be twice.
+    // Division rounds once; multiplication with the inexact 1e-6 would round twice.
     time.as_ps() as f64 / 1e6
 }
 
-/// Returns the name of a table's file.
 pub fn file(table: &str, format: TableFormat) -> String {
     let extension = match format {
         TableFormat::Csv => "csv",
@@ -213,7 +203,7 @@ pub fn file(table: &str, format: TableFormat) -> String {
     format!("{table}.{extension}")
 }
 
-/// Writes the chosen tables into `dir`; `addresses` are those of the hosts.
+/// Writes the selected tables to `dir`. `addresses` are those of the hosts, by name.
 ///
 /// # Errors
 ///
@@ -241,12 +231,12 @@ pub fn write(
     Ok(())
 }
 
-/// Reads a table of a run in the format in which it was written, row by row; without rows if it was not. Errors of
-/// `take` and of the file are the name of the file and a message.
+/// Reads a table of a run in the format in which it was written, and calls `take` for each row. Succeeds without rows if the
+/// table was not written. Errors consist of the name of the file and a message.
 ///
 /// # Errors
 ///
-/// If the file is not such a table, or `take` refuses a row.
+/// If the file is not a table with these columns, or `take` fails.
 pub fn read<R: DeserializeOwned>(
     dir: &Path,
     table: &Table,

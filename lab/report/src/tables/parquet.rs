@@ -1,4 +1,4 @@
-//! Parquet files, for pandas, polars and others. Numbers are those of the run, not rounded.
+//! Parquet files, for pandas, polars and other tools. Numbers are not rounded.
 
 use super::{Cell, Kind, Table, us};
 use crate::files;
@@ -18,7 +18,7 @@ use std::sync::Arc;
 use weir_experiment::results::Results;
 use weir_units::Time;
 
-/// Rows that are written at once; they are held in memory.
+/// Number of rows per row group; a group is held in memory.
 const GROUP: usize = 1 << 17;
 
 /// Writes a table.
@@ -62,7 +62,7 @@ fn schema(table: &Table) -> Result<Arc<Type>> {
     Ok(Arc::new(Type::group_type_builder(table.name).with_fields(columns).build()?))
 }
 
-/// Writes what the columns hold, and empties them.
+/// Writes the columns as a row group, and clears them.
 fn group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Column]) -> Result<()> {
     let mut group = writer.next_row_group()?;
     for column in columns {
@@ -83,7 +83,7 @@ fn group(writer: &mut SerializedFileWriter<BufWriter<File>>, columns: &mut [Colu
     Ok(())
 }
 
-/// The values of a column that are there, and for each row 1 if it has one.
+/// The present values of a column, and the definition level of each row: 1 if it has a value.
 enum Column {
     Text(Vec<ByteArray>),
     Count(Vec<i64>, Vec<i16>),
@@ -102,12 +102,12 @@ impl Column {
     fn push(&mut self, cell: &Cell<'_>) {
         match (self, *cell) {
             (Column::Text(values), Cell::Text(text)) => {
-                // Of the same text there is one copy.
+                // Equal texts share one buffer.
                 let same = values.last().filter(|last| last.data() == text.as_bytes()).cloned();
                 values.push(same.unwrap_or_else(|| text.into()));
             }
             (Column::Count(values, there), Cell::Count(count)) => {
-                // The bits of an unsigned number: the schema says so.
+                // Parquet stores unsigned numbers as signed ones with the same bits; the logical type in the schema says unsigned.
                 values.extend(count.map(u64::cast_signed));
                 there.push(count.is_some().into());
             }
@@ -138,19 +138,20 @@ impl Column {
     }
 }
 
-/// Reads a table row by row. Times are text, as in CSV.
+/// Reads a table and calls `take` for each row. Times are text, as in CSV.
 ///
 /// # Errors
 ///
-/// If the file is not such a table, or `take` refuses a row.
+/// If the file is not a table with these columns, or `take` fails.
 pub fn read<R: DeserializeOwned>(
     path: &Path,
     table: &Table,
     take: &mut dyn FnMut(R) -> std::result::Result<(), String>,
 ) -> std::result::Result<(), String> {
-    // The crate panics on some damaged files, which come here if they have no manifest. What was read of one is dropped.
+    // The parquet crate panics on some damaged files, which can occur in runs without a manifest. Rows read before are discarded
+    // by the caller.
     let read = AssertUnwindSafe(|| rows(path, table, take));
-    catch_unwind(read).unwrap_or_else(|_| Err("this is not a Parquet file, or it is damaged".to_owned()))
+    catch_unwind(read).unwrap_or_else(|_| Err("not a Parquet file, or damaged".to_owned()))
 }
 
 fn rows<R: DeserializeOwned>(
@@ -174,7 +175,7 @@ fn rows<R: DeserializeOwned>(
     Ok(())
 }
 
-/// Returns a time in microseconds, as [`us`] gives it.
+/// Converts microseconds to a time; the inverse of [`us`].
 fn time(us: f64) -> Time {
     Time::from_ps((us * 1e6).round() as u64)
 }

@@ -1,4 +1,4 @@
-//! Runs an experiment: every scheme by itself on a fresh fabric, the same flows, the same seed.
+//! Runs an experiment in virtual time: every scheme on a fabric of its own, with the same flows and the same seed.
 
 mod summary;
 
@@ -34,45 +34,49 @@ use weir_host::{Announcement, FlowId, FlowInfo, FlowSpec, HostEvent};
 use weir_switch::program::Engine;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Events between two looks at the observer.
+/// Minimum number of events between two calls of the observer.
 const EVENTS_PER_PROGRESS: u64 = 1 << 16;
-/// Most windows that follow each other before all processes have come to the same time. Of more, few would be spared.
+/// Upper bound of a stretch: for how many lookaheads the two sides run alternately before all processes are
+/// synchronised for reports, new flows and progress. Longer stretches would save little more.
 const MAX_WINDOWS_PER_STRETCH: u64 = 16;
-/// Events from which there are fewer: as many as happen in some tenths of a second, for somebody may wait to stop the run.
+/// A stretch with more events, some tenths of a second of work, halves the next one, so that a user can stop the run
+/// soon.
 const MAX_EVENTS_PER_STRETCH: u64 = 1 << 20;
 /// Flows from which a window ends before the next one starts: each that starts is kept until its host comes to it.
 const MAX_PLANNED: usize = 1 << 16;
 /// Virtual time between two searches for a deadlock, at least. Ours: many round trips, so that a search costs little.
 const DEADLOCK_INTERVAL: Time = Time::from_us(100);
 
-/// Virtual time, as a backend.
+/// The backend that runs experiments in virtual time. No field changes the results, except that `trace_paths` adds
+/// traces.
 #[derive(Clone, Debug)]
 pub struct Simulation {
-    /// Schemes that run at a time, as far as there are cores. The results do not depend on it.
+    /// Maximum number of schemes that run at the same time; also limited by `cores`.
     pub jobs: usize,
-    /// Cores for the schemes and, where there are more cores than schemes, within each. The results do not depend on them.
+    /// Cores for the schemes; cores beyond the number of schemes are used as worker threads within schemes.
     pub cores: Arc<CorePool>,
-    /// The engine of the switches' programs. The results do not depend on it.
+    /// The engine that runs the switch programs.
     pub engine: Engine,
-    /// Events in a window of time from which threads share it: waking them costs about as much as these. The results do not
-    /// depend on it.
+    /// Number of events in a window from which on worker threads share it. Waking the threads costs about as much
+    /// time as this many events.
     pub parallel_threshold: u64,
-    /// Measures the work of each process, and has each scheme run on one thread.
+    /// If set, each scheme runs on one thread, and the CPU time of each process is recorded here.
     pub forecast: Option<Arc<Mutex<ScalingForecast>>>,
-    /// Keeps the paths of a sample of packets ([`SchemeTrace::trace_paths`](weir_experiment::results::SchemeTrace::packets)).
+    /// True to trace the paths of sampled packets
+    /// ([`SchemeTrace::packets`](weir_experiment::results::SchemeTrace::packets)).
     pub trace_paths: bool,
 }
 
-/// See [`Simulation::parallel_threshold`]: some ten microseconds of work.
+/// Default of [`Simulation::parallel_threshold`]: some ten microseconds of work.
 const DEFAULT_PARALLEL_THRESHOLD: u64 = 64;
 
 impl Simulation {
-    /// Runs on this number of cores, on the fast engine.
+    /// Uses up to `threads` cores and the default engine.
     pub fn new(threads: usize) -> Simulation {
         Simulation::with_cores(Arc::new(CorePool::new(threads)))
     }
 
-    /// Runs on these cores, on the fast engine.
+    /// Uses the cores of a pool, which other runs may share, and the default engine.
     pub fn with_cores(cores: Arc<CorePool>) -> Simulation {
         Simulation {
             jobs: cores.total(),
@@ -99,20 +103,20 @@ impl Backend for Simulation {
     }
 }
 
-/// Runs all schemes of `experiment`, one after the other on one core, on the fast engine.
+/// Runs all schemes of `experiment` one after the other on one core.
 ///
 /// # Errors
 ///
-/// If the experiment does not fit the simulator, a switch or a host.
+/// The topology is too large for the simulator or has no routes, or a switch or host rejects its configuration.
 pub fn run(experiment: &Experiment, observer: &mut dyn Observer) -> Result<Results, Error> {
     run_on(experiment, &Simulation::new(1), observer)
 }
 
-/// Runs all schemes of `experiment`.
+/// Runs all schemes of `experiment` as `virtual_time` specifies.
 ///
 /// # Errors
 ///
-/// As of [`run`].
+/// Same as for [`run`].
 pub fn run_on(
     experiment: &Experiment,
     virtual_time: &Simulation,
@@ -152,14 +156,14 @@ pub fn run_on(
     Ok(Results::from_parts(heading, parts))
 }
 
-/// Something the workload sets for a point in time: a flow, by index.
+/// Start or stop of a flow of the experiment file; the number is an index into `Experiment::flows`.
 #[derive(Clone, Copy, Debug)]
 enum FlowAction {
     Start(usize),
     Stop(usize),
 }
 
-/// Starts and stops of flows, by time.
+/// Returns the starts and stops of `flows`, by time.
 fn flow_actions(flows: &[Flow]) -> VecDeque<(Time, FlowAction)> {
     let starts = flows.iter().enumerate().map(|(i, f)| (f.start, FlowAction::Start(i)));
     let stops = flows.iter().enumerate().filter_map(|(i, f)| Some((f.stop?, FlowAction::Stop(i))));
@@ -168,7 +172,7 @@ fn flow_actions(flows: &[Flow]) -> VecDeque<(Time, FlowAction)> {
     all.into()
 }
 
-/// One scheme's run.
+/// The run of one scheme.
 struct SchemeRun<'e> {
     experiment: &'e Experiment,
     routes: &'e Routes,
@@ -178,22 +182,22 @@ struct SchemeRun<'e> {
     flows: FlowTable,
     /// Events of the whole fabric: flows, samples, faults and policies.
     global_events: EventQueue,
-    /// Flows known in advance, by time.
+    /// Starts and stops that are known in advance, by time.
     flow_actions: VecDeque<(Time, FlowAction)>,
-    /// Flows that are made as time goes on, and their names.
+    /// Flows that the sources of the workload generate during the run.
     feed: FlowFeed,
     names: FlowNamer<'e>,
-    /// Senders by address, if a source needs to know what arrives.
+    /// Hosts by address; empty unless the feed reacts to finished and received messages (`FlowFeed::is_closed`).
     senders: HashMap<Ipv4Addr, HostIx>,
     /// Time at which the next `FlowSchedule` event is due.
     next_flow: Option<Time>,
     changes: ScheduledChanges<'e>,
     window_start: Time,
-    /// Windows that follow each other: see [`MAX_WINDOWS_PER_STRETCH`].
+    /// Length of the next stretch in lookaheads, 1 to [`MAX_WINDOWS_PER_STRETCH`].
     windows: u64,
-    /// A flow with a size that had not sent all of it when it was last looked at.
+    /// A flow with unsent bytes at the last check; cached by [`SchemeRun::may_end_before`].
     unsent_flow: Option<(HostIx, FlowId)>,
-    /// Time at which a deadlock was last searched for.
+    /// Time of the last deadlock detection.
     last_deadlock_check: Time,
     /// The deadlock that ended the run.
     deadlock: Option<DeadlockSummary>,
@@ -259,7 +263,7 @@ impl<'e> SchemeRun<'e> {
         self.schedule_flow_event(Time::ZERO);
         self.global_events.push(self.experiment.spec.observe.interval, Event::Sample, Time::ZERO);
         self.changes.start_policies(&self.network);
-        // The threads borrow the fabric, and this one the rest.
+        // The worker threads borrow the fabric while this thread borrows `self` mutably.
         let network = std::mem::replace(&mut self.network, Network::empty());
         let crew = WorkerPool::new(&network, cores, *share_from);
         let began = forecast.as_ref().map(|_| thread_cpu_time());
@@ -303,7 +307,8 @@ impl<'e> SchemeRun<'e> {
         flow
     }
 
-    /// Lets happen what is next: all processes up to the end of a window, and what is due for the whole fabric then.
+    /// Advances the run by one window or stretch: runs all processes up to its end key, then the global event that
+    /// ended it, if any (sample, fault, policy).
     fn run_window(&mut self, network: &Network, leader: &mut Coordinator<'_, '_>) -> WindowOutcome {
         let end = self.experiment.spec.duration;
         let due = self.global_events.peek().map_or(Time::MAX, |key| key.time);
@@ -312,12 +317,13 @@ impl<'e> SchemeRun<'e> {
             self.now = end;
             return WindowOutcome { events: 0, is_over: true };
         }
+        // End keys are exclusive, and events at exactly `duration` still run.
         let last = end.saturating_add(Time::from_ps(1));
-        // Samples, faults and policies look at the whole fabric, so a window ends there.
+        // Samples, faults and policies access the whole fabric, so a window ends there.
         let next_global = self.global_events.peek_matching(|event| event != Event::FlowSchedule);
         let cut_at = |time: Time| {
             let cut = EventKey::first_at(time.min(last));
-            next_global.map_or(cut, |whole| whole.min(cut))
+            next_global.map_or(cut, |global| global.min(cut))
         };
         let window_end = start.saturating_add(network.lookahead());
         let mut end_key = cut_at(window_end);
@@ -325,7 +331,8 @@ impl<'e> SchemeRun<'e> {
         let mut events = 0;
         let is_due = |number: &u32| network.due(*number) <= end_key.time;
         if may_end {
-            // The hosts first: the window may turn out to end when a flow does.
+            // The run may end in this window. Step the hosts in global order first, to find the exact event that ends
+            // it.
             let (steps, idle) = self.step_hosts(network, &end_key);
             events += steps;
             if let Some(idle) = idle {
@@ -335,12 +342,15 @@ impl<'e> SchemeRun<'e> {
             }
             events += leader.run(&end_key, (0..network.len() as u32).filter(is_due), || ());
         } else if self.feed.is_closed() {
+            // Closed loop: the end of a flow may start another one at once, at another host. Step the hosts in global
+            // order while the workers run the switches.
             let due: Vec<u32> = network.without_hosts().filter(is_due).collect();
             let mut steps = 0;
             events += leader.run(&end_key, due.into_iter(), || steps = self.step_hosts(network, &end_key).0);
             events += steps;
         } else {
-            // As long as flows are to come, the run is not over.
+            // All flows of the stretch are known in advance. With `until_idle`, a stretch of several windows ends at
+            // the next start or stop of a flow: until then the run cannot become idle.
             let open =
                 if self.experiment.spec.until_idle { self.next_flow_action() } else { Some(Time::MAX) };
             let windows = network.lookahead().as_ps().saturating_mul(self.windows);
@@ -368,7 +378,7 @@ impl<'e> SchemeRun<'e> {
             }
         }
         self.now = end_key.time.min(end);
-        let Some(key) = next_global.filter(|whole| *whole == end_key) else {
+        let Some(key) = next_global.filter(|global| *global == end_key) else {
             return WindowOutcome { events, is_over: false };
         };
         self.global_events.pop_before(&EventKey::first_at(Time::MAX));
@@ -379,7 +389,7 @@ impl<'e> SchemeRun<'e> {
             over = self.is_deadlocked(network);
         } else {
             let applied = self.changes.apply_due(now, network, &mut self.global_events);
-            applied.expect("the same switches and tables were accepted before");
+            applied.expect("restarting a switch failed with a configuration that was accepted before");
             for report in network.take_reports() {
                 self.on_report(&report);
             }
@@ -387,9 +397,10 @@ impl<'e> SchemeRun<'e> {
         WindowOutcome { events: events + 1, is_over: over }
     }
 
-    /// Lets the processes with hosts do all that is before `cut`, in the order of events over all of them: a flow that ends
-    /// at one host can start the next at another, at once. Ends early when the run is over because no flow is left, and says
-    /// after which event then: the key of the first event that does not happen. Also returns the number of events.
+    /// Runs all events before `cut` of the processes with hosts, one at a time in global order, because the end of a
+    /// flow at one host may start a flow at another host at the same time. Stops when the run becomes idle. Returns
+    /// the number of events and, if the run became idle, the key of the event that made it so, which is the exclusive
+    /// end for the other processes.
     fn step_hosts(&mut self, network: &Network, cut: &EventKey) -> (u64, Option<EventKey>) {
         let mut events = 0;
         let next = |number: u32| {
@@ -412,13 +423,14 @@ impl<'e> SchemeRun<'e> {
                         network.command(key.time, host, command);
                         woken.push(network.process_of(host));
                     });
-                    // Stale heads are found out below.
+                    // A command can give a process an earlier event than its entry in the heap. The old entry stays
+                    // and is discarded when it is popped.
                     heads.extend(woken.into_iter().filter_map(next));
                     flow
                 }
                 (_, Some(head)) => {
                     let Some(Reverse((_, number))) = heads.pop() else { continue };
-                    // It may have been in the heap twice.
+                    // A process may have a stale entry beside its current one.
                     let stepped = network.next_event_of(number) == Some(head);
                     if !stepped {
                         continue;
@@ -440,13 +452,13 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
-    /// Returns the time at which the next flow starts or stops, as far as is known now.
+    /// Returns the time of the next start or stop of a flow that is known now.
     fn next_flow_action(&self) -> Option<Time> {
-        let listed = self.flow_actions.front().map(|(time, _)| *time);
-        listed.into_iter().chain(self.feed.due()).min()
+        let predefined = self.flow_actions.front().map(|(time, _)| *time);
+        predefined.into_iter().chain(self.feed.due()).min()
     }
 
-    /// Sees to it that there is an event when the next flow starts or stops.
+    /// Schedules a `FlowSchedule` event for the next start or stop, unless one is pending at that time or earlier.
     fn schedule_flow_event(&mut self, now: Time) {
         if let Some(next) =
             self.next_flow_action().filter(|&next| self.next_flow.is_none_or(|due| next < due))
@@ -456,7 +468,8 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
-    /// Starts and stops the flows whose time has come: `command` passes it on to their senders.
+    /// Processes all starts and stops that are due at `key.time`: calls `command` for the sender of each flow, and
+    /// schedules the next `FlowSchedule` event.
     fn run_due_flow_actions(
         &mut self,
         key: &EventKey,
@@ -498,7 +511,8 @@ impl<'e> SchemeRun<'e> {
         self.schedule_flow_event(key.time);
     }
 
-    /// Makes a flow known, and returns what its sender has to do; `source` made it, and calls it by that tag.
+    /// Creates the record of a flow and returns the command for its sender. `listed`: number of a flow of the
+    /// experiment file; `source`: index of the source that generated the flow, and the source's tag for it.
     fn start_flow(
         &mut self,
         flow: &Flow,
@@ -541,7 +555,7 @@ impl<'e> SchemeRun<'e> {
         }
     }
 
-    /// Returns whether the run is over before its time.
+    /// Returns whether the run ends now because of `until_idle`: no flow with a size is active and none is to come.
     fn is_idle(&self) -> bool {
         self.experiment.spec.until_idle && !self.flows.has_sized_flows() && self.next_flow_action().is_none()
     }
@@ -569,7 +583,7 @@ impl<'e> SchemeRun<'e> {
 
     /// Takes note of what a host has reported. Returns whether a flow has ended.
     fn on_report(&mut self, HostReport { at, host, news }: &HostReport) -> bool {
-        let (mut has_ended, mut heard) = (false, false);
+        let (mut has_ended, mut feed_changed) = (false, false);
         match news {
             HostReportKind::Opened(record, id) => self.flows.opened(*record, *id),
             HostReportKind::Host(HostEvent::FlowFinished { message, end, bytes, retransmits, .. }) => {
@@ -577,7 +591,7 @@ impl<'e> SchemeRun<'e> {
                 let ended = self.flows.finish(*host, *message, (*end, *bytes, *retransmits));
                 if let Some(ActiveFlow { to, source: Some((source, tag)), .. }) = ended {
                     self.feed.finished(source, FlowEnd { to, tag }, *at);
-                    heard = true;
+                    feed_changed = true;
                 }
             }
             // Its source learns nothing: what was to follow the flow does not.
@@ -590,23 +604,23 @@ impl<'e> SchemeRun<'e> {
                 let flow = sender.and_then(|&sender| self.flows.by_message(sender, *message));
                 if let Some(&ActiveFlow { to, source: Some((source, tag)), .. }) = flow {
                     self.feed.received(source, FlowEnd { to, tag }, *at);
-                    heard = true;
+                    feed_changed = true;
                 }
             }
             HostReportKind::Host(HostEvent::Policy(event)) => self.changes.on_policy_event(*at, event),
         }
-        if heard && self.feed.is_closed() {
+        if feed_changed && self.feed.is_closed() {
             self.schedule_flow_event(*at);
         }
         has_ended
     }
 
-    /// Returns the experiment's flow of this number, while it is active.
+    /// Returns the sender's state of flow number `listed` of the experiment, if it is active.
     fn flow_view(&self, listed: usize, network: &View<'_>) -> Option<FlowInfo> {
         view(self.flows.active(self.flows.predefined(listed)?)?, network)
     }
 
-    /// Payload of the experiment's flow of this number that was acknowledged.
+    /// Returns the acknowledged payload of flow number `listed` of the experiment; zero before it starts.
     fn acked(&self, listed: usize, network: &View<'_>) -> Bytes {
         let Some(record) = self.flows.predefined(listed) else { return Bytes::ZERO };
         match self.flows.active(record) {
@@ -624,7 +638,7 @@ impl<'e> SchemeRun<'e> {
                 let view = view(flow, network);
                 flow.acked_before_window = Some(view.map_or(Bytes::ZERO, |view| view.acked));
             }
-            // Flows that start within the window are not compared: only its first sample counts.
+            // Only the first sample in the fairness window is recorded: flows that start later are not compared.
             self.window_start = Time::MAX;
         }
         let flows: Vec<FlowSample> = (0..self.recorder.watched_flows())
@@ -637,7 +651,8 @@ impl<'e> SchemeRun<'e> {
         self.recorder.sample(network, &flows);
     }
 
-    /// Returns whether ports wait for each other for good, so that the run ends here.
+    /// Runs deadlock detection if it is due, nothing scheduled could resolve a deadlock, and PFC pauses are in force.
+    /// Returns whether a deadlock was found, which ends the run.
     fn is_deadlocked(&mut self, network: &Network) -> bool {
         if self.now - self.last_deadlock_check < DEADLOCK_INTERVAL || !self.changes.is_exhausted() {
             return false;
@@ -647,17 +662,17 @@ impl<'e> SchemeRun<'e> {
         }
         self.last_deadlock_check = self.now;
         let found = deadlock::detect(&network.view());
-        self.deadlock = found.map(|it| it.summarise(&self.experiment.topology, self.now));
+        self.deadlock = found.map(|deadlock| deadlock.summarise(&self.experiment.topology, self.now));
         self.deadlock.is_some()
     }
 }
 
-/// A flow as its sender has it.
+/// Returns the sender's state of a flow; `None` before the flow is open and after it has finished.
 fn view(flow: &ActiveFlow, network: &View<'_>) -> Option<FlowInfo> {
     network.host(flow.from).host.flow(flow.id?)
 }
 
-/// Runs all processes from `start` to `cut`, one side after the other. Returns the number of events.
+/// Runs all processes from `start` to `cut`, the sides alternately. Returns the number of events.
 fn run_alternating(network: &Network, leader: &mut Coordinator<'_, '_>, start: Time, cut: &EventKey) -> u64 {
     let turns = network.turns();
     let (mut reached, mut events) = (vec![EventKey::first_at(start); turns.len()], 0);
@@ -665,7 +680,8 @@ fn run_alternating(network: &Network, leader: &mut Coordinator<'_, '_>, start: T
         if reached.iter().all(|reached| reached == cut) {
             break;
         }
-        // What the other side sends from now on arrives no earlier.
+        // Frames come only from the other side. It has run up to `other`, so what it sends later arrives a lookahead
+        // after that or later.
         let other = reached[(side + 1) % turns.len()].time;
         let end = EventKey::first_at(other.saturating_add(network.lookahead())).min(*cut);
         let due = turns[side].iter().copied().filter(|number| network.due(*number) <= end.time);
@@ -678,6 +694,6 @@ fn run_alternating(network: &Network, leader: &mut Coordinator<'_, '_>, start: T
 /// Outcome of a window.
 struct WindowOutcome {
     events: u64,
-    /// Nothing more is to happen.
+    /// True if the run has ended: `duration` is over, all flows are finished (`until_idle`), or a deadlock was found.
     is_over: bool,
 }

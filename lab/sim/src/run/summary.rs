@@ -1,4 +1,4 @@
-//! The summary of a run until now, in the words of [`weir_experiment::results`].
+//! Builds [`weir_experiment::results`] from the state of a run, at its end or for a snapshot.
 
 use super::{SchemeRun, view};
 use crate::flows::ActiveFlow;
@@ -11,7 +11,7 @@ use weir_experiment::{fct, layers};
 use weir_units::{Bytes, Time};
 
 impl SchemeRun<'_> {
-    /// Sums up what has happened until now.
+    /// Returns the results of scheme `index` up to now.
     pub(super) fn part(&self, index: usize) -> SchemeSnapshot {
         self.part_of(index, &self.network.view())
     }
@@ -29,7 +29,7 @@ impl SchemeRun<'_> {
         let (queues, utilisation) = self.recorder.summarise(topology, network, self.now);
         let flows = self.flows.records(|flow| view(flow, network).map(|view| (view.acked, view.retransmits)));
         let mut log: Vec<_> = network.processes().flat_map(|process| &process.counters.pfc_log).collect();
-        // Stable: those of one process keep their order.
+        // Stable: the entries of one process keep their order.
         log.sort_by_key(|&&(time, ..)| time);
         let pauses: Vec<PauseRecord> = log
             .into_iter()
@@ -75,7 +75,7 @@ impl SchemeRun<'_> {
         (summary, SchemeTrace { interval, end, ports, rates, pauses, flows, packets })
     }
 
-    /// Returns what packets cost and what befell them, if that was counted.
+    /// Returns the totals of `observe.packets`; `None` if it is off.
     fn packets(&self, network: &View<'_>) -> Option<PacketSummary> {
         let mut arrivals = RxStats::new(&self.experiment.spec.observe.size_classes);
         for process in network.processes() {
@@ -88,7 +88,8 @@ impl SchemeRun<'_> {
         })
     }
 
-    /// Payload acknowledged within the fairness window by each flow that ran all through it, and its sender.
+    /// Returns the sender of each active flow that started before the fairness window, and the payload in bytes
+    /// acknowledged within it.
     fn goodputs_in_window(&self, network: &View<'_>) -> Vec<(HostIx, f64)> {
         let goodput = |flow: &ActiveFlow| {
             let acked = view(flow, network).map_or(Bytes::ZERO, |view| view.acked);
@@ -97,7 +98,7 @@ impl SchemeRun<'_> {
         self.flows.all_active().filter_map(|(_, flow)| goodput(flow)).collect()
     }
 
-    /// Returns the sum of `goodputs` by queue in Gbit/s, if queues share ports by weight.
+    /// Returns the sums of `goodputs` by weighted queue, in Gbit/s; empty if the experiment has no `queues`.
     fn queue_gbps(&self, goodputs: &[(HostIx, f64)]) -> Vec<f64> {
         let window = self.now.saturating_sub(self.experiment.fairness_window_start());
         let gbps =

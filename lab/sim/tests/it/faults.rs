@@ -119,18 +119,21 @@ fn errors_are_reported_with_the_reason() {
     says("faults: [{kind: down, links: [s1-s2], from: 5us, to: 5us}]", "faults[0].to: 5us is not after 5us");
     says("faults: [{kind: loss, rate: 1.5}]", "faults[0].rate");
     says("faults: [{kind: impair, duplicate: 150%}]", "faults[0].duplicate");
-    says("faults: [{kind: impair, reorder: 1%}]", "add reorder_by: 5us");
-    says("faults: [{kind: impair, links: [s1-s2]}]", "name loss, jitter, reorder, duplicate or corrupt");
+    says("faults: [{kind: impair, reorder: 1%}]", "`reorder` requires `reorder_by`");
+    says(
+        "faults: [{kind: impair, links: [s1-s2]}]",
+        "set at least one of loss, jitter, reorder, duplicate, corrupt",
+    );
     says("faults: [{kind: away, hosts: [h9]}]", "host \"h9\" is not declared");
     says("faults: [{kind: restart, switch: s9, at: 0, refill_after: 0}]", "switch \"s9\" is not declared");
     says(
         "faults: [{kind: attack, host: h1, with: forged, at: 0, every: 1us, times: 1}]",
-        "there are no policies to attack",
+        "`attack` requires `policy`",
     );
     says("faults: [{kind: flood}]", "unknown variant");
-    says("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: nothing is changed");
+    says("policy: {set: [{at: 0, via: h1}]}", "policy.set[0]: no parameter to set");
     says("policy: {set: [{at: 0, via: h7, eta: 0.9}]}", "policy.set[0].via: host \"h7\" is not declared");
-    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "hpcc has no parameter \"etta\"");
+    says("policy: {set: [{at: 0, via: h1, etta: 0.9}]}", "unknown parameter \"etta\" of hpcc");
     says("policy: {set: [{at: 0, via: h1, eta: 9}]}", "policy.set[0]: eta: ");
     says("policy: {key: short}", "policy.key");
     says("policy: {imin: 0}", "imin");

@@ -84,11 +84,11 @@ fn missing_parts_of_a_program_are_named() {
         let reason = experiment(scheme, &format!("program: {program}")).err().expect("it is refused");
         assert_eq!(
             reason,
-            format!("x.yaml:2:11: schemes[0]: {scheme} needs {what}, which {program}.p4 lacks")
+            format!("x.yaml:2:11: schemes[0]: {scheme} requires {what}, which {program}.p4 does not provide")
         );
     }
     let reason = experiment("fncc", "program: weird").err().expect("it is refused");
-    assert!(reason.contains("there is no program \"weird\", there are ecn, hpcc,"), "{reason}");
+    assert!(reason.contains("unknown switch program \"weird\"; known programs: ecn, hpcc,"), "{reason}");
 }
 
 /// Parameters do not change what a scheme needs of the switches beyond what its own program offers.
@@ -123,12 +123,12 @@ fn faults_of_a_users_program_are_reported_before_anything_runs() {
     let example = Path::new(env!("CARGO_MANIFEST_DIR")).join("../../examples/own-p4/marks.yaml");
     let cases = [
         ("program=missing.json", "missing.json: No such file"),
-        ("program=own_p4.p4", "own_p4.p4 is P4 source: compile it with p4c-bm2-ss and name the .json"),
+        ("program=own_p4.p4", "own_p4.p4 is P4 source; compile it with p4c-bm2-ss and specify the .json"),
         ("program={json: build/own_p4.json, p4info: entries.json}", "not a P4Info in text format"),
-        ("program=entries.json", "there is no "),
+        ("program=entries.json", "P4Info not found: "),
         (
             "schemes.0=fncc",
-            "fncc needs INT records on ACKs (annotation @weir_telemetry(\"acks\") of main), which ",
+            "fncc requires INT records on ACKs (annotation @weir_telemetry(\"acks\") of main), which ",
         ),
         ("entries.0.switches=[s9]", "entries[0].switches: switch \"s9\" is not declared"),
         ("entries.0.file=none.json", "none.json: No such file"),

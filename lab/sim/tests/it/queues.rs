@@ -51,13 +51,17 @@ fn queues_that_cannot_be_are_refused() {
         assert!(text.contains(from));
         experiment(&text.replace(from, to)).err().unwrap_or_else(|| panic!("{to} was taken"))
     };
-    assert!(refused("ack_priority: true", "ack_priority: false").contains("feedback would wait"));
-    assert!(refused("hosts: h2-h3", "hosts: h1-h3").contains("h1 has another queue"));
+    assert!(
+        refused("ack_priority: true", "ack_priority: false").contains("feedback would queue behind data")
+    );
+    assert!(refused("hosts: h2-h3", "hosts: h1-h3").contains("h1 is already assigned to another queue"));
     assert!(refused("hosts: h2-h3", "hosts: h9").contains("h9"));
     assert!(refused("weight: 3", "weight: 0").contains("weight"));
-    assert!(refused("schemes: [hpcc++,", "schemes: [hpcc,").contains("hpcc has no queues of DATA by weight"));
+    assert!(
+        refused("schemes: [hpcc++,", "schemes: [hpcc,").contains("hpcc does not support weighted queues")
+    );
     let many = ["{weight: 1, hosts: h2}"; 7].join(", ");
-    assert!(refused("{weight: 1, hosts: h2-h3}", &many).contains("6 at most"));
+    assert!(refused("{weight: 1, hosts: h2-h3}", &many).contains("at most 6 queues"));
 }
 
 /// Eight flows meet behind three switches.

@@ -279,19 +279,22 @@ fn impossible_values_are_reported_with_their_place() {
     };
     for (workload, parts) in [
         ("{kind: poisson, sizes: web, load: 50%}", ["workload.sizes", "use websearch"]),
-        ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "more than a link"]),
-        ("{kind: poisson, sizes: 1KB}", ["workload.load", "or give the interval"]),
-        ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "already"]),
-        ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "zero"]),
+        ("{kind: poisson, sizes: 1KB, load: 120%}", ["workload.load", "at most 100 %"]),
+        ("{kind: poisson, sizes: 1KB}", ["workload.load", "missing; specify"]),
+        ("{kind: poisson, sizes: 1KB, load: 5%, every: 1us}", ["workload.load", "mutually exclusive"]),
+        ("{kind: poisson, sizes: 1KB, every: 0us}", ["workload.every", "positive"]),
         ("{kind: poisson, sizes: 1KB, load: 50%, from: h1-h9}", ["workload.from", "\"h9\""]),
-        ("{kind: poisson, sizes: 1KB, load: 50%, from: h1, to: h1}", ["workload.to", "among the senders"]),
-        ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "not before"]),
+        ("{kind: poisson, sizes: 1KB, load: 50%, from: h1, to: h1}", ["workload.to", "also a sender"]),
+        ("{kind: poisson, sizes: 1KB, load: 50%, start: 2ms}", ["workload.start", "must be before stop"]),
         ("{kind: incast, senders: 4, size: 1KB, every: 1us}", ["workload.senders", "1 to 3"]),
         ("{kind: incast, senders: 2, size: 1KB, every: 1us, load: 5%}", ["workload.load", "every"]),
         ("{kind: jobs, jobs: 1, servers: 4, request: 1KB, response: 1KB}", ["workload.servers", "4 hosts"]),
-        ("{kind: all-to-all, size: 0B}", ["workload.size", "empty"]),
+        ("{kind: all-to-all, size: 0B}", ["workload.size", "at least 1B"]),
         ("{kind: file, path: nowhere.txt}", ["workload.path", "nowhere.txt"]),
-        ("{kind: storm}", ["x.yaml:4:18: workload.kind", "no kind \"storm\" of workloads, only all-to-all"]),
+        (
+            "{kind: storm}",
+            ["x.yaml:4:18: workload.kind", "unknown workload kind \"storm\"; expected one of all-to-all"],
+        ),
     ] {
         let text = refusal(workload);
         assert!(parts.iter().all(|part| text.contains(part)), "{workload}: {text}");

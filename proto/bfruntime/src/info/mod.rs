@@ -1,4 +1,4 @@
-//! `bfrt.json`: the tables of a program, or of the driver, with the ids by which BF Runtime's messages name them.
+//! Parses `bfrt.json`: the tables of a program or of the driver, with the ids used in BF Runtime messages.
 //!
 //! ```
 //! use bfruntime::Info;
@@ -22,155 +22,132 @@ use thiserror::Error;
 /// Name of the key field that orders the entries of a ternary or range table; the lowest number matches first.
 pub const MATCH_PRIORITY: &str = "$MATCH_PRIORITY";
 
-/// A file that is no bfrt.json.
+/// An invalid bfrt.json.
 #[derive(Debug, Error)]
 pub enum InfoError {
-    /// It is not JSON of this form.
+    /// The text is not JSON of this format.
     #[error("not a bfrt.json: {0}")]
     Json(#[from] serde_json::Error),
-    /// Two tables share an id.
     #[error("table \"{name}\": id {id:#010x} is taken already")]
     DuplicateId {
-        /// The second one's name.
+        /// Name of the second table.
         name: String,
-        /// The id.
         id: u32,
     },
 }
 
-/// Tables, found by id or name.
+/// Tables by id and name.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct BfrtInfo {
     tables: Vec<Table>,
     by_id: BTreeMap<u32, usize>,
 }
 
-/// The kind of a table.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum TableType {
-    /// A table whose entries have actions.
+    /// A match-action table.
     MatchAction,
-    /// A number that register actions read; it has no key.
+    /// A parameter of register actions; the table has no key.
     RegisterParam,
-    /// Another type, by its name.
+    /// Another type, by name.
     Other(String),
 }
 
-/// A table.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Table {
-    /// With the pipe in front, or a fixed table's name, such as `$mirror.cfg`.
+    /// Full name, including the pipe. Names of fixed tables start with `$`, such as `$mirror.cfg`.
     pub name: String,
-    /// By which messages name it.
+    /// Id in messages.
     pub id: u32,
-    /// Its kind.
     pub table_type: TableType,
-    /// Entries for which it has room.
+    /// Maximum number of entries.
     pub size: u64,
-    /// The program has written its entries.
+    /// The entries are const.
     pub is_const: bool,
-    /// The program fixes its default action.
+    /// The default action is const.
     pub has_const_default: bool,
-    /// Fields to match.
     pub key: Vec<KeyField>,
-    /// Actions of its entries.
     pub actions: Vec<Action>,
-    /// Fields of every entry, beside those of its action.
+    /// Fields of every entry, in addition to those of its action.
     pub fields: Vec<DataField>,
 }
 
-/// The kind of match of a field.
+/// The match kind of a key field.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum MatchType {
-    /// By its value.
     Exact,
-    /// By its leading bits.
+    /// Longest prefix.
     Lpm,
-    /// By some bits.
     Ternary,
-    /// Between two values.
     Range,
-    /// By its value, or not at all.
+    /// Exact value or don't care.
     Optional,
 }
 
-/// A field of a key.
 #[derive(Clone, Debug, PartialEq)]
 pub struct KeyField {
-    /// By which messages name it.
+    /// Id in messages.
     pub id: u32,
-    /// Its name.
     pub name: String,
-    /// Its kind of match.
     pub match_type: MatchType,
-    /// Its values.
     pub kind: Kind,
 }
 
-/// The values of a field.
+/// The type of the values of a field.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub enum Kind {
-    /// A number of some bits, in a byte string.
+    /// A number of this width in bits, sent as a byte string.
     Bits(u32),
-    /// Yes or no.
     Bool,
-    /// A string; one of these unless there are none.
+    /// A string. If the list is not empty, the string must be one of it.
     Text(Vec<String>),
-    /// A number with a fraction.
+    /// A floating-point number.
     Float,
     /// A container of fields, or an unknown type.
     Other,
 }
 
-/// The entries that may have an action.
+/// The entries that an action is allowed in.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Scope {
-    /// Any.
     TableAndDefault,
-    /// All but the default entry.
+    /// All entries except the default entry.
     TableOnly,
-    /// Only the default entry.
     DefaultOnly,
 }
 
-/// An action.
 #[derive(Clone, Debug, PartialEq)]
 pub struct Action {
-    /// By which messages name it.
+    /// Id in messages.
     pub id: u32,
-    /// Its name.
     pub name: String,
-    /// Entries that may have it.
+    /// Entries in which the action is allowed.
     pub scope: Scope,
-    /// Its parameters.
     pub fields: Vec<DataField>,
 }
 
-/// A field of an entry's data.
 #[derive(Clone, Debug, PartialEq)]
 pub struct DataField {
-    /// By which messages name it.
+    /// Id in messages.
     pub id: u32,
-    /// Its name.
     pub name: String,
-    /// Its values.
     pub kind: Kind,
-    /// An array of them.
+    /// The field is an array of values.
     pub repeated: bool,
-    /// Every entry has it.
+    /// The field must be present in new entries.
     pub mandatory: bool,
-    /// Only the driver writes it.
+    /// Only the driver writes the field.
     pub read_only: bool,
-    /// Its value in entries that do not say it, if it is a number.
+    /// Numeric default for entries that omit the field.
     pub default: Option<u64>,
 }
 
 impl BfrtInfo {
-    /// Reads a bfrt.json.
+    /// Parses a bfrt.json.
     ///
     /// # Errors
     ///
-    /// It is not JSON of this form, or two tables share an id.
+    /// The text is not JSON of this format, or two tables share an id.
     pub fn parse(json: &[u8]) -> Result<BfrtInfo, InfoError> {
         BfrtInfo::of(raw::tables(json)?)
     }
@@ -185,7 +162,7 @@ impl BfrtInfo {
         Ok(BfrtInfo { tables, by_id })
     }
 
-    /// Returns the tables of both.
+    /// Returns the union of both sets of tables.
     ///
     /// # Errors
     ///
@@ -194,17 +171,16 @@ impl BfrtInfo {
         BfrtInfo::of(self.tables.iter().chain(&other.tables).cloned().collect())
     }
 
-    /// Returns all tables, in the order of the file.
+    /// Returns all tables in the order of the file.
     pub fn tables(&self) -> std::slice::Iter<'_, Table> {
         self.tables.iter()
     }
 
-    /// Returns the table with this id.
     pub fn id(&self, id: u32) -> Option<&Table> {
         self.by_id.get(&id).map(|&index| &self.tables[index])
     }
 
-    /// Returns the table with this name, or the only one whose name ends in a dot and it.
+    /// Returns the table with this full name, or else the only table whose name ends in `.` and `name`.
     pub fn named(&self, name: &str) -> Option<&Table> {
         let whole = self.tables.iter().find(|table| table.name == name);
         whole.or_else(|| {
@@ -216,24 +192,22 @@ impl BfrtInfo {
 }
 
 impl Table {
-    /// Returns the action with this id.
     pub fn action(&self, id: u32) -> Option<&Action> {
         self.actions.iter().find(|action| action.id == id)
     }
 
-    /// Returns the field of every entry with this name.
     pub fn field(&self, name: &str) -> Option<&DataField> {
         self.fields.iter().find(|field| field.name == name)
     }
 
-    /// Returns the fields of entries with this action, 0 for none.
+    /// Returns the fields of entries with this action; 0 means no action.
     pub fn fields_with(&self, action: u32) -> impl Iterator<Item = &DataField> {
         self.action(action).into_iter().flat_map(|action| &action.fields).chain(&self.fields)
     }
 }
 
 impl Kind {
-    /// Returns the width of a number.
+    /// Returns the width in bits of a numeric field.
     pub fn bits(&self) -> Option<u32> {
         match self {
             Kind::Bits(bits) => Some(*bits),

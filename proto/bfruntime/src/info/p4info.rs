@@ -1,4 +1,4 @@
-//! A program's bfrt.json as a P4Info: a controller that plans entries by names need not know which of the two a switch has.
+//! Converts a bfrt.json to a P4Info, so that a controller plans entries by name for both kinds of switches.
 
 use super::{BfrtInfo, MATCH_PRIORITY, MatchType, Scope, Table, TableType};
 use p4runtime::p4::config::v1 as p4;
@@ -10,9 +10,9 @@ use std::collections::{BTreeMap, BTreeSet};
 pub const ARCHITECTURE: &str = "tna";
 
 impl BfrtInfo {
-    /// Returns the tables of the program whose entries have actions, with the ids of bfrt.json. A parameter of register
-    /// actions becomes a table without a key and with one action, `set`, whose id is the table's. Tables with action
-    /// profiles, and counters, are left out.
+    /// Returns a P4Info with the match-action tables and registers of the program, with the ids of bfrt.json. A
+    /// parameter of register actions becomes a table without a key and with one action, `set`, whose id is that of
+    /// the table. Tables with action profiles and counters are omitted.
     pub fn p4info(&self) -> p4::P4Info {
         let ours = |table: &&Table| !matches!(table.table_type, TableType::Other(_));
         let mut actions = BTreeMap::new();
@@ -58,7 +58,7 @@ impl BfrtInfo {
         }
     }
 
-    /// Returns the shortest ending of the table's name that no other table has.
+    /// Returns the shortest dotted suffix of the table's name that no other table has.
     fn alias(&self, table: &Table) -> String {
         let endings: BTreeSet<&str> = self
             .tables()
@@ -119,7 +119,7 @@ fn p4_table(table: &Table, alias: String) -> p4::Table {
         p4::ActionRef { id, scope: scope.into(), ..p4::ActionRef::default() }
     };
     let mut action_refs: Vec<_> = table.actions.iter().map(|it| reference(it.id, it.scope)).collect();
-    // bfrt.json does not name the default action. An action for the default entry alone is the one.
+    // bfrt.json does not name the default action; an action that only the default entry may have must be it.
     let default = table.actions.iter().find(|it| it.scope == Scope::DefaultOnly);
     let mut initial = default
         .filter(|it| it.fields.is_empty() && !table.has_const_default)

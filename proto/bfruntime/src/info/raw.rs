@@ -1,4 +1,4 @@
-//! The file's own form.
+//! The serde types of bfrt.json.
 
 use super::{Action, DataField, KeyField, Kind, MatchType, Scope, Table, TableType};
 use serde::Deserialize;
@@ -60,7 +60,7 @@ enum RawScope {
     DefaultOnly,
 }
 
-/// Parameters of a program's actions stand there as they are; other fields are wrapped, alone or as alternatives.
+/// A data field. Action parameters are plain; other fields are wrapped in `singleton` or `oneof`.
 #[derive(Deserialize)]
 #[serde(untagged)]
 enum RawData {
@@ -89,7 +89,7 @@ struct RawField {
     mandatory: bool,
     #[serde(default)]
     read_only: bool,
-    /// Absent in a container of fields.
+    /// `None` for a container of fields.
     r#type: Option<RawType>,
 }
 
@@ -104,7 +104,7 @@ struct RawType {
 }
 
 pub(super) fn tables(json: &[u8]) -> Result<Vec<Table>, serde_json::Error> {
-    // Drivers' files repeat keys in objects; a value keeps the last.
+    // Files of drivers repeat keys in objects, which serde rejects in structs; `Value` keeps the last one.
     let file: File = serde_json::from_value(serde_json::from_slice(json)?)?;
     Ok(file.tables.into_iter().map(table).collect())
 }
@@ -153,7 +153,7 @@ fn fields(raw: RawData) -> Vec<DataField> {
         RawData::Singleton { mandatory, read_only, singleton } => {
             vec![field(singleton, mandatory, read_only)]
         }
-        // Of alternatives none is mandatory.
+        // Alternatives are never mandatory.
         RawData::OneOf { read_only, oneof } => {
             oneof.into_iter().map(|raw| field(raw, false, read_only)).collect()
         }

@@ -1,4 +1,4 @@
-//! Is a message right, by the description of its table? Each field, its width, its kind, whether all are there.
+//! Validates entries against the description of their table: fields, widths, match kinds, completeness.
 
 use crate::bfrt_proto::data_field::Value;
 use crate::bfrt_proto::key_field::MatchType as KeyMatch;
@@ -8,7 +8,7 @@ use crate::value::{max_value, width};
 use p4runtime::value::bit_length;
 use std::collections::BTreeSet;
 
-/// Checks the key of an entry: every field of the table once, in its width.
+/// Checks the key of an entry: every field of the table occurs once, with the width of the field.
 pub(super) fn key<'a>(table: &Table, entry: &'a TableEntry) -> Result<&'a TableKey, String> {
     let Some(table_entry::Value::Key(key)) = &entry.value else {
         return Err(format!("{}: the entry has no key", table.name));
@@ -56,13 +56,14 @@ fn key_field(field: &KeyField, given: &KeyMatch) -> Result<(), String> {
     }
 }
 
-/// Returns whether any of the low `count` bits is set.
+/// Returns whether any of the lowest `count` bits is set.
 fn has_bits_below(value: &[u8], count: u32) -> bool {
     let low = max_value(count);
     value.iter().rev().zip(low.iter().rev()).any(|(byte, mask)| byte & mask != 0)
 }
 
-/// Checks the data of an entry: an action that it may have, and all that belongs to it.
+/// Checks the data of an entry: an action allowed for the entry, with its fields. New entries need all mandatory
+/// fields.
 pub(super) fn data<'a>(table: &Table, entry: &'a TableEntry, is_new: bool) -> Result<&'a TableData, String> {
     let wrong = |reason: String| format!("{}: {reason}", table.name);
     let data = entry.data.as_ref().ok_or_else(|| wrong("the entry has no data".to_owned()))?;
@@ -109,7 +110,7 @@ fn data_field(field: &Field, given: &DataField) -> Result<(), String> {
     }
 }
 
-/// Checks a number: as many bytes as its bits need, no bit beyond them.
+/// Checks a number: the exact number of bytes for its width, and no bit above it.
 fn number(value: &[u8], bits: u32) -> Result<(), String> {
     let bytes = width(bits);
     if value.len() != bytes {
@@ -118,7 +119,8 @@ fn number(value: &[u8], bits: u32) -> Result<(), String> {
     if bit_length(value) > bits { Err(format!("the value does not fit {bits} bits")) } else { Ok(()) }
 }
 
-/// Checks that every id is known and comes once, and that those which must be there are.
+/// Checks that every id is known and occurs once, and that no mandatory one is missing. `known` lists id, name and
+/// whether the field is mandatory.
 fn each_once<'a>(
     ids: impl Iterator<Item = u32>,
     known: impl Iterator<Item = (u32, &'a str, bool)>,
@@ -137,7 +139,7 @@ fn each_once<'a>(
     }
 }
 
-/// Checks that a client may write the table.
+/// Checks that clients may write this entry of the table.
 pub(super) fn writable(table: &Table, entry: &TableEntry) -> Result<(), String> {
     let is_param = table.table_type == TableType::RegisterParam;
     match entry.is_default_entry {

@@ -1,8 +1,7 @@
-//! A server that takes exactly what `bfrt.json` describes, for tests of controllers.
+//! An in-memory server that accepts exactly the messages that `bfrt.json` describes, for tests of controllers.
 //!
-//! It has the tables of one program and those of a driver's fixed tables that [`FIXED_TABLES`] describes, and no data
-//! plane. As with the drivers, a client subscribes, binds itself to the program and may then write; reads need only the
-//! program's name.
+//! It has the tables of one program and the fixed tables of [`FIXED_TABLES`], but no data plane. As with a driver, a
+//! client must subscribe and bind to the program before it may write; reads need only the name of the program.
 
 mod check;
 mod tables;
@@ -32,11 +31,11 @@ use tokio_stream::wrappers::{ReceiverStream, TcpListenerStream};
 use tonic::transport::Server;
 use tonic::{Code, Request, Response, Status, Streaming};
 
-/// Names, ids and types of the fixed tables that multicast groups and mirror sessions are in, as the open drivers describe
-/// them for Tofino 2 (`p4lang/open-p4studio`, bf_rt_pre_tf2.json and bf_rt_mirror_tf2.json).
+/// Descriptions of the fixed tables for multicast groups and mirror sessions, as in the open drivers for Tofino 2
+/// (`p4lang/open-p4studio`, bf_rt_pre_tf2.json and bf_rt_mirror_tf2.json).
 pub const FIXED_TABLES: &[u8] = include_bytes!("fixed_tables.json");
 
-/// The server of one device.
+/// The server of one device. Clones share the tables.
 #[derive(Clone)]
 pub struct TableServer {
     device_id: u32,
@@ -55,11 +54,11 @@ struct State {
 }
 
 impl TableServer {
-    /// A server of a device that runs a program.
+    /// Creates the server of a device that runs this program.
     ///
     /// # Errors
     ///
-    /// `bfrt_json` is no bfrt.json.
+    /// `bfrt_json` is not a valid bfrt.json.
     pub fn new(device_id: u32, p4_name: &str, bfrt_json: Vec<u8>) -> Result<TableServer, InfoError> {
         let info = BfrtInfo::parse(&bfrt_json)?.merged(&BfrtInfo::parse(FIXED_TABLES)?)?;
         let state = State {
@@ -74,37 +73,37 @@ impl TableServer {
         Ok(TableServer { device_id, p4_name: p4_name.to_owned(), bfrt_json, state })
     }
 
-    /// Returns a copy of the tables.
+    /// Returns a snapshot of the tables.
     pub fn tables(&self) -> Tables {
         self.state().tables.clone()
     }
 
-    /// Forgets all entries, as a driver does that is started again.
+    /// Removes all entries, like a restart of the driver.
     pub fn clear(&self) {
         let mut state = self.state();
         state.tables = Tables::new(state.tables.info().clone());
     }
 
-    /// Takes the errors of updates since the last call.
+    /// Removes and returns the errors of rejected updates since the last call.
     pub fn take_refused(&self) -> Vec<bfrt_proto::Error> {
         std::mem::take(&mut self.state().refused)
     }
 
-    /// Reports errors of updates from now on in the status of responses, not in that of the call.
+    /// From now on, reports errors of updates in the status of a successful response instead of failing the call.
     pub fn report_in_responses(&self) {
         self.state().reports_in_responses = true;
     }
 
-    /// Answers each Read with what there is, and with this error about the first entity.
+    /// From now on, adds this error for the first entity to the response of every Read.
     pub fn fail_reads(&self, error: bfrt_proto::Error) {
         self.state().read_error = Some(error);
     }
 
-    /// Serves BF Runtime to those who connect, until the task is dropped.
+    /// Serves BF Runtime on the listener until the task is dropped.
     ///
     /// # Errors
     ///
-    /// The listener does not work in this runtime.
+    /// The listener cannot be used in this runtime.
     pub async fn serve(self, listener: TcpListener) -> Result<(), Box<dyn Error + Send + Sync>> {
         listener.set_nonblocking(true)?;
         let incoming = TcpListenerStream::new(tokio::net::TcpListener::from_std(listener)?);
@@ -174,7 +173,7 @@ impl BfRuntime for TableServer {
             answer.status.extend(state.read_error.clone());
         }
         let (out, answers) = mpsc::channel(1);
-        // It has room for one.
+        // Cannot fail: the channel has capacity 1.
         let _ = out.try_send(Ok(answer));
         Ok(Response::new(ReceiverStream::new(answers)))
     }

@@ -8,22 +8,21 @@ use p4runtime::google::rpc::Code;
 use prost::Message;
 use std::collections::BTreeMap;
 
-/// The tables of a switch in memory. Every update is checked against their description.
+/// The tables of a switch in memory. Every update is checked against the description of its table.
 #[derive(Clone, Debug)]
 pub struct Tables {
     info: BfrtInfo,
-    /// By table, then by the encoded key.
+    /// Entries by table id, then by encoded key.
     entries: BTreeMap<u32, BTreeMap<Vec<u8>, TableEntry>>,
     defaults: BTreeMap<u32, TableData>,
 }
 
 impl Tables {
-    /// Empty tables: those of the program and of the driver.
+    /// Creates empty tables with these descriptions: those of the program and of the driver.
     pub fn new(info: BfrtInfo) -> Tables {
         Tables { info, entries: BTreeMap::new(), defaults: BTreeMap::new() }
     }
 
-    /// Returns the description of the tables.
     pub fn info(&self) -> &BfrtInfo {
         &self.info
     }
@@ -33,18 +32,18 @@ impl Tables {
         self.entries.get(&table_id).map_or(0, BTreeMap::len)
     }
 
-    /// Returns whether no table has an entry or a default entry that was set.
+    /// Returns whether no table has entries or a default entry that a client has set.
     pub fn is_empty(&self) -> bool {
         self.entries.values().all(BTreeMap::is_empty) && self.defaults.is_empty()
     }
 
-    /// Makes an update.
+    /// Applies an update.
     ///
     /// # Errors
     ///
-    /// It does not fit the tables' description (INVALID_ARGUMENT), the entry is there already or not (ALREADY_EXISTS,
-    /// NOT_FOUND), the table is full (RESOURCE_EXHAUSTED), another entry refers to it (FAILED_PRECONDITION), or the kind
-    /// of update is not offered (UNIMPLEMENTED).
+    /// The update does not match the table's description (INVALID_ARGUMENT), the entry exists already or does not
+    /// exist (ALREADY_EXISTS, NOT_FOUND), the table is full (RESOURCE_EXHAUSTED), another entry refers to it
+    /// (FAILED_PRECONDITION), or the kind of update is not supported (UNIMPLEMENTED).
     pub fn write(&mut self, update: &Update) -> Result<(), Error> {
         let Some(entity::Entity::TableEntry(entry)) =
             update.entity.as_ref().and_then(|it| it.entity.as_ref())
@@ -109,7 +108,7 @@ impl Tables {
         }
     }
 
-    /// Every node of a multicast group has to be there.
+    /// Checks that all nodes of a multicast group exist.
     fn check_references(&self, table: &Table, entry: &TableEntry) -> Result<(), Error> {
         let nodes = self.nodes(table, entry);
         let missing = nodes.into_iter().find(|node| !self.has_node(*node));
@@ -118,7 +117,7 @@ impl Tables {
         })
     }
 
-    /// No multicast group may refer to a node that is deleted.
+    /// Checks that no multicast group refers to a node that is deleted.
     fn check_unused(&self, table: &Table, key: &[u8]) -> Result<(), Error> {
         let (Some(groups), "$pre.node") = (self.info.named("$pre.mgid"), table.name.as_str()) else {
             return Ok(());
@@ -155,11 +154,12 @@ impl Tables {
         TableKey { fields: vec![field] }.encode_to_vec()
     }
 
-    /// Returns what a read asks for: all entries of a table, one, or the default entry.
+    /// Returns all entries of a table, a single entry, or the default entry, as requested.
     ///
     /// # Errors
     ///
-    /// The table is not there (INVALID_ARGUMENT), the entry is not (NOT_FOUND), or the kind of entity is not offered.
+    /// The table does not exist (INVALID_ARGUMENT), the entry does not exist (NOT_FOUND), or the kind of entity is not
+    /// supported (UNIMPLEMENTED).
     pub fn read(&self, entity: &Entity) -> Result<Vec<Entity>, Error> {
         let Some(entity::Entity::TableEntry(asked)) = &entity.entity else {
             return Err(error(Code::Unimplemented, "only entries of tables are read here"));
@@ -191,7 +191,7 @@ impl Tables {
     }
 }
 
-/// Fields that a change leaves out keep their value, unless the action is another.
+/// Merges the data of a MODIFY: omitted fields keep their values if the action is the same.
 fn merged(old: Option<&TableData>, mut new: TableData) -> TableData {
     let Some(old) = old.filter(|old| old.action_id == new.action_id) else { return new };
     for field in &old.fields {
@@ -202,7 +202,7 @@ fn merged(old: Option<&TableData>, mut new: TableData) -> TableData {
     new
 }
 
-/// The default entry that nobody has set, if the description says so.
+/// Returns the default entry as the description defines it, before a client has set one.
 fn initial(table: &Table) -> Option<TableData> {
     use crate::bfrt_proto::DataField;
     use crate::info::{Scope, TableType};

@@ -1,4 +1,4 @@
-//! Entries that were read from a switch, as P4Runtime's entities.
+//! Converts entries read from a switch to P4Runtime entities.
 
 use super::replication::{
     DEV_PORT, EGRESS_PORT, ENABLE, LENGTH, MGID, MIRROR, NO_TRUNCATION, NODE, NODE_ID, RID, SESSION,
@@ -20,8 +20,8 @@ use p4runtime::value::{canonical, to_u64};
 use std::collections::BTreeMap;
 
 impl Translator<'_> {
-    /// Returns what the switch holds. Entries that P4Runtime has no word for are left out: those of other fixed tables, and
-    /// multicast groups whose nodes are not there.
+    /// Converts the entries of a switch. Omits entries that P4Runtime cannot express: those of other fixed tables, and
+    /// multicast groups whose nodes were not read.
     pub fn entities(&self, held: &[TableEntry]) -> Vec<p4::Entity> {
         let mut all = Vec::new();
         let (mut nodes, mut groups) = (BTreeMap::new(), Vec::new());
@@ -47,7 +47,7 @@ impl Translator<'_> {
 
 fn table_entry(table: &Table, held: &TableEntry) -> Option<p4::Entity> {
     let fields = key(held);
-    // A read of all entries may return the default one too, without saying so.
+    // A read of all entries may also return the default entry, without marking it.
     if matches!(table.table_type, TableType::Other(_)) || fields.is_empty() && !held.is_default_entry {
         return None;
     }
@@ -82,7 +82,7 @@ fn table_entry(table: &Table, held: &TableEntry) -> Option<p4::Entity> {
     Some(p4::Entity { entity: Some(P4Kind::TableEntry(entry)) })
 }
 
-/// `None` if it matches anything.
+/// Returns `None` if the field matches any value.
 fn field_match(table: &Table, given: &KeyField) -> Option<p4::FieldMatch> {
     let field = table.key.iter().find(|field| field.id == given.field_id && field.name != MATCH_PRIORITY)?;
     let kind = match given.match_type.as_ref()? {
@@ -110,7 +110,7 @@ fn field_match(table: &Table, given: &KeyField) -> Option<p4::FieldMatch> {
     Some(p4::FieldMatch { field_id: field.id, field_match_type: Some(kind) })
 }
 
-/// `None` if nothing limits the entry: every field has its default.
+/// Returns `None` if the entry is unlimited: every meter field has its default.
 fn meter(table: &Table, data: &TableData) -> Option<p4::MeterConfig> {
     let mut is_unlimited = true;
     let mut bytes = |name: &str| {
@@ -123,7 +123,7 @@ fn meter(table: &Table, data: &TableData) -> Option<p4::MeterConfig> {
     (!is_unlimited).then(|| p4::MeterConfig { cir, cburst, pir, pburst, ..p4::MeterConfig::default() })
 }
 
-/// The number of a node with its replication id and ports.
+/// Returns the id of a multicast node, with its replication id and ports.
 fn node(table: &Table, held: &TableEntry) -> Option<(u32, (u32, Vec<u32>))> {
     let data = held.data.as_ref()?;
     let rid = table.field(RID).and_then(|field| to_u64(stream(data, field.id)?));
@@ -138,7 +138,7 @@ fn group(table: &Table, held: &TableEntry) -> Option<(u32, Vec<u32>)> {
 fn mirror(table: &Table, held: &TableEntry) -> Option<p4::CloneSessionEntry> {
     let data = held.data.as_ref()?;
     let value = |name: &str| field(data, table.field(name)?.id);
-    // A session that is off copies nothing.
+    // A disabled session copies nothing, so it counts as absent.
     if !matches!(value(ENABLE), Some(Value::BoolVal(true))) {
         return None;
     }
@@ -163,7 +163,7 @@ fn key(held: &TableEntry) -> &[KeyField] {
     }
 }
 
-/// The key field of this name, which is a number.
+/// Returns the value of the numeric key field with this name.
 fn number(table: &Table, held: &TableEntry, name: &str) -> Option<u32> {
     let id = table.key.iter().find(|field| field.name == name)?.id;
     match key(held).iter().find(|field| field.field_id == id)?.match_type.as_ref()? {
@@ -191,7 +191,7 @@ fn integers(table: &Table, data: &TableData, name: &str) -> Vec<u32> {
     }
 }
 
-/// BMv2's form of a port, which is the canonical one.
+/// Uses BMv2's deprecated form of a port, which is the canonical one of the controller.
 #[expect(deprecated)]
 fn replica(port: u32, instance: u32) -> p4::Replica {
     p4::Replica { port_kind: Some(PortKind::EgressPort(port)), instance, ..p4::Replica::default() }

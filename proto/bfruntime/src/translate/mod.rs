@@ -1,4 +1,4 @@
-//! P4Runtime's entities as entries of BF Runtime's tables, and back.
+//! Converts P4Runtime entities to entries of BF Runtime tables, and back.
 //!
 //! | P4Runtime | BF Runtime |
 //! |---|---|
@@ -28,9 +28,9 @@ use p4runtime::p4::v1::table_action::Type as ActionType;
 use p4runtime::p4::v1::update::Type as P4Type;
 use thiserror::Error;
 
-/// `$MATCH_PRIORITY` of priority 0; drivers have 24 bits for it.
+/// `$MATCH_PRIORITY` of P4Runtime priority 0; drivers use 24 bits.
 const MAX_PRIORITY: u32 = (1 << 24) - 1;
-/// Bytes of one unit of meters, 1 kbit.
+/// Bytes per meter unit, 1 kbit.
 pub const METER_UNIT_BYTES: u64 = 125;
 
 const CIR: &str = "$METER_SPEC_CIR_KBPS";
@@ -38,63 +38,48 @@ const PIR: &str = "$METER_SPEC_PIR_KBPS";
 const CBS: &str = "$METER_SPEC_CBS_KBITS";
 const PBS: &str = "$METER_SPEC_PBS_KBITS";
 
-/// An entity that cannot be translated.
+/// The reason why an entity cannot be translated.
 #[derive(Clone, Debug, PartialEq, Eq, Error)]
 pub enum TranslateError {
-    /// No table has the id.
     #[error("the program has no table {0:#010x}")]
     Table(u32),
-    /// The driver lacks a fixed table.
     #[error("the switch has no table {0}")]
     Fixed(&'static str),
-    /// A table lacks a field, or an action a parameter.
+    /// A table lacks a key field or data field, or an action a parameter.
     #[error("table \"{table}\" has no field {field}")]
     Field {
-        /// The table.
         table: String,
-        /// The field's name or id.
+        /// Name or id of the field.
         field: String,
     },
-    /// A field that must be given is not.
+    /// An exact field has no value.
     #[error("table \"{table}\", {field}: no value")]
-    Missing {
-        /// The table.
-        table: String,
-        /// The field.
-        field: String,
-    },
-    /// A value that the field does not take.
+    Missing { table: String, field: String },
+    /// A value is not valid for the field.
     #[error("table \"{table}\", {field}: {reason}")]
-    Value {
-        /// The table.
-        table: String,
-        /// The field.
-        field: String,
-        /// The reason.
-        reason: &'static str,
-    },
-    /// BF Runtime, or this translation, does not know the kind of entity.
+    Value { table: String, field: String, reason: &'static str },
+    /// The kind of entity does not exist in BF Runtime or is not supported here.
     #[error("{0} cannot be written over BF Runtime")]
     Unsupported(&'static str),
 }
 
-/// Translates for one switch.
+/// Converts entities for one switch.
 #[derive(Clone, Copy, Debug)]
 pub struct Translator<'a> {
     info: &'a BfrtInfo,
 }
 
 impl<'a> Translator<'a> {
-    /// For a switch with these tables, the program's and the driver's.
+    /// Creates a translator for a switch with these tables, those of the program and of the driver.
     pub fn new(info: &'a BfrtInfo) -> Translator<'a> {
         Translator { info }
     }
 
-    /// Returns the updates that make one update of P4Runtime, in order.
+    /// Returns the BF Runtime updates for one P4Runtime update, in order.
     ///
     /// # Errors
     ///
-    /// The entity does not fit the switch's tables, or is of a kind that BF Runtime does not have.
+    /// The entity does not match the switch's tables, or has a kind that is not supported.
     pub fn update(&self, update: &p4::Update) -> Result<Vec<Update>, TranslateError> {
         let kind = update.r#type();
         match update.entity.as_ref().and_then(|it| it.entity.as_ref()) {
@@ -115,7 +100,7 @@ impl<'a> Translator<'a> {
         }
     }
 
-    /// Returns what to read to get all that [`entities`](Self::entities) translates.
+    /// Returns the read requests for everything that [`entities`](Self::entities) converts.
     pub fn read_all_entities(&self) -> Vec<Entity> {
         let mut all = Vec::new();
         for table in self.info.tables() {
@@ -166,7 +151,7 @@ fn updated(kind: P4Type, entry: TableEntry) -> Update {
     Update { r#type: kind.into(), entity }
 }
 
-/// Entries as the driver remembers them: meters and the like are not read from the chip.
+/// Returns a read request. Default flags read from the driver's memory instead of the chip.
 fn read(table_id: u32, is_default_entry: bool) -> Entity {
     let table_flags = Some(TableFlags::default());
     let entry = TableEntry { table_id, is_default_entry, table_flags, ..TableEntry::default() };
@@ -258,7 +243,7 @@ fn data(table: &Table, entry: &p4::TableEntry) -> Result<TableData, TranslateErr
     Ok(TableData { action_id, fields })
 }
 
-/// A number in the width of its field.
+/// Converts a number to the width of its field.
 fn number(table: &Table, field: &info::DataField, value: &[u8]) -> Result<DataField, TranslateError> {
     let Kind::Bits(bits) = field.kind else { return Err(invalid_value(table, &field.name, "not a number")) };
     let value = resize(value, bits).ok_or_else(|| invalid_value(table, &field.name, "too wide"))?;

@@ -1,4 +1,4 @@
-//! Multicast groups and clone sessions, which are entries of the driver's fixed tables.
+//! Converts multicast groups and clone sessions to entries of the driver's fixed tables.
 
 use super::{TranslateError, Translator, invalid_value, no_field, number, updated};
 use crate::bfrt_proto::data_field::{BoolArray, IntArray, Value};
@@ -14,7 +14,7 @@ use p4runtime::value::to_u64;
 pub(super) const MGID: &str = "$pre.mgid";
 pub(super) const NODE: &str = "$pre.node";
 pub(super) const MIRROR: &str = "$mirror.cfg";
-/// The fixed tables that are read and written.
+/// Fixed tables that are read and written.
 pub(super) const TABLES: [&str; 3] = [NODE, MGID, MIRROR];
 
 pub(super) const NODE_ID: &str = "$MULTICAST_NODE_ID";
@@ -25,13 +25,14 @@ pub(super) const SESSION: &str = "$sid";
 pub(super) const ENABLE: &str = "$session_enable";
 pub(super) const EGRESS_PORT: &str = "$ucast_egress_port";
 pub(super) const LENGTH: &str = "$max_pkt_len";
-/// The action of a mirror session that sends each packet by itself.
+/// Action of a mirror session that sends each packet separately.
 const NORMAL: &str = "$normal";
 /// `$max_pkt_len` of a session that does not truncate.
 pub(super) const NO_TRUNCATION: u64 = 16_384;
 
 impl Translator<'_> {
-    /// A node comes before the group that refers to it, and goes after it.
+    /// Converts a multicast group to a node and a group. The node is created before the group that refers to it, and
+    /// deleted after it.
     pub(super) fn multicast(
         &self,
         kind: P4Type,
@@ -53,7 +54,7 @@ impl Translator<'_> {
             field(node, DEV_PORT, Value::IntArrVal(IntArray { val: ports }))?,
         ];
         let mut updates = vec![updated(kind, entry(node, id, Some(TableData { action_id: 0, fields }))?)];
-        // The group of a node that is there refers to it already.
+        // On MODIFY the group already refers to the node, and only the node's ports change.
         if kind == P4Type::Insert {
             let fields = vec![
                 field(mgid, NODE_ID, Value::IntArrVal(IntArray { val: vec![id] }))?,
@@ -105,7 +106,7 @@ impl Translator<'_> {
     }
 }
 
-/// An entry of a table whose key is one number.
+/// Returns an entry of a table whose key is a single number.
 fn entry(table: &Table, key: u32, data: Option<TableData>) -> Result<TableEntry, TranslateError> {
     let [only] = table.key.as_slice() else { return Err(invalid_value(table, "key", "not one field")) };
     let Kind::Bits(bits) = only.kind else { return Err(invalid_value(table, &only.name, "not a number")) };
@@ -126,8 +127,8 @@ fn integer(table: &Table, name: &str, value: u64) -> Result<DataField, Translate
     number(table, field, &value.to_be_bytes())
 }
 
-/// Returns the port of a replica, in either form.
-#[allow(deprecated)] // what BMv2 takes
+/// Returns the port of a replica in either representation.
+#[allow(deprecated)] // the form that BMv2 supports
 fn port(replica: &p4::Replica) -> Option<u32> {
     match replica.port_kind.as_ref()? {
         PortKind::EgressPort(port) => Some(*port),

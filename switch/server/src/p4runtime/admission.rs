@@ -1,5 +1,5 @@
-//! Admission of connections: bounds on their number and on their idle time, and the choice of the one that a new one
-//! displaces. A connection whose stream takes part in the election, the primary's above all, is never displaced.
+//! Admission control: limits the number of connections and their idle time, and selects the connection that a new one
+//! evicts. A connection whose stream takes part in arbitration, such as the primary's, is never evicted.
 
 use std::collections::BTreeMap;
 use std::net::IpAddr;
@@ -8,18 +8,17 @@ use std::time::Duration;
 use tokio::sync::{Notify, Semaphore};
 use tokio::time::Instant;
 
-/// Bounds on connections.
 #[derive(Clone, Copy, Debug)]
 pub struct Limits {
-    /// The most connections at once. One more takes the place of another.
+    /// Maximum number of connections. A further one evicts another.
     pub connections: usize,
-    /// The most connections at once from one address. One more takes the place of another from there.
+    /// Maximum number of connections from one address. A further one evicts another from the same address.
     pub per_peer: usize,
-    /// The time to the first call of a connection: TCP, TLS and HTTP/2 are set up within it.
+    /// Time from accepting a connection to its first call, including the setup of TCP, TLS and HTTP/2.
     pub handshake_timeout: Duration,
-    /// The time without a call after which a connection is closed. Clients of gRPC connect again at their next call.
+    /// Time without a call after which a connection is closed. gRPC clients reconnect on their next call.
     pub idle_timeout: Duration,
-    /// The time without a byte, not even the answer to a ping, after which a connection is closed.
+    /// Time without a received byte, including replies to pings, after which a connection is closed.
     pub read_timeout: Duration,
 }
 
@@ -27,7 +26,8 @@ impl Default for Limits {
     fn default() -> Limits {
         Limits {
             connections: 128,
-            // More than there are clients with a bid (`arbitration::MAX_CLIENTS`), so that one can always be displaced.
+            // More than the clients that can have bid (`arbitration::MAX_CLIENTS`), so that there is always one to
+            // evict.
             per_peer: 32,
             handshake_timeout: Duration::from_secs(10),
             idle_timeout: Duration::from_secs(600),
@@ -36,7 +36,7 @@ impl Default for Limits {
     }
 }
 
-/// The connections of a listener.
+/// The open connections of a listener.
 #[derive(Debug)]
 pub struct Admission {
     limits: Limits,
@@ -45,61 +45,59 @@ pub struct Admission {
 
 #[derive(Debug, Default)]
 struct ConnectionTable {
-    /// By number; none is used twice.
+    /// By connection number; numbers are not reused.
     connections: BTreeMap<u64, Arc<ConnectionActivity>>,
     next: u64,
 }
 
-/// Activity of a connection.
+/// The calls of a connection, which determine whether it may be evicted or closed.
 #[derive(Debug)]
 pub struct ConnectionActivity {
     peer: IpAddr,
     calls: Mutex<CallActivity>,
-    /// Notified when the connection is displaced.
+    /// Notified when the connection is evicted.
     evicted: Notify,
-    /// The turn of one of its reads, for which no other connection competes.
+    /// Permit for one read of this connection, for which other connections do not compete.
     read_turn: Semaphore,
 }
 
 #[derive(Debug)]
 struct CallActivity {
     in_progress: usize,
-    /// Number of streams among them that take part in the election.
+    /// Number of streams that take part in arbitration.
     arbitrating: usize,
-    /// True if there has been any.
+    /// True after the first call.
     any: bool,
-    /// The last time that one began or ended; without any, when the connection was accepted.
+    /// Time at which the last call began or ended; before the first call, when the connection was accepted.
     last: Instant,
 }
 
-/// Precedence of a connection when another one must close.
+/// Classes of connections, in the order of eviction.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, PartialOrd, Ord)]
 enum EvictionRank {
-    /// No call is open.
+    /// No call is in progress.
     Idle,
     Calls,
-    /// A stream takes part in the election.
+    /// A stream takes part in arbitration; never evicted.
     Bids,
 }
 
-/// Nothing runs under these locks that could panic and leave a state half changed.
+/// Ignores poisoning: no code that runs under these locks can panic in the middle of a change.
 fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
 impl Admission {
-    /// Creates the bounds of a listener without connections.
     pub fn new(limits: Limits) -> Arc<Admission> {
         Arc::new(Admission { limits, open: Mutex::default() })
     }
 
-    /// Returns the bounds.
     pub fn limits(&self) -> &Limits {
         &self.limits
     }
 
-    /// Admits a connection, which may displace another one: one without an open call before one with an open call, and
-    /// of these the one whose last call is longest ago. `None` if all take part in the election.
+    /// Admits a connection, if necessary by evicting another: one without a call in progress before one with a call,
+    /// and among these the one with the oldest activity. Returns `None` if all take part in arbitration.
     pub fn admit(self: &Arc<Admission>, peer: IpAddr) -> Option<ConnectionPermit> {
         let mut open = lock(&self.open);
         let from_peer = open.connections.values().filter(|other| other.peer == peer).count();
@@ -123,7 +121,7 @@ impl Admission {
 }
 
 impl ConnectionTable {
-    /// Displaces one of some connections, `None` if all of them keep their places.
+    /// Evicts one of the connections selected by `among`. Returns `None` if all of them take part in arbitration.
     fn evict_one(&mut self, among: impl Fn(&ConnectionActivity) -> bool) -> Option<()> {
         let some = self.connections.iter().filter(|(_, connection)| among(connection));
         let ranked = some.map(|(&number, connection)| (connection.rank(), number));
@@ -139,7 +137,7 @@ impl ConnectionTable {
 }
 
 impl ConnectionActivity {
-    /// The least of all is displaced first.
+    /// Returns the eviction rank: the connection with the lowest is evicted first.
     fn rank(&self) -> (EvictionRank, Instant) {
         let calls = lock(&self.calls);
         let standing = match *calls {
@@ -150,7 +148,7 @@ impl ConnectionActivity {
         (standing, calls.last)
     }
 
-    /// Counts a call from now on, until what is returned is dropped.
+    /// Registers a call as in progress until the returned guard is dropped.
     pub fn begin_call(self: &Arc<ConnectionActivity>) -> CallGuard {
         let mut calls = lock(&self.calls);
         calls.in_progress += 1;
@@ -159,20 +157,19 @@ impl ConnectionActivity {
         CallGuard { activity: Arc::clone(self), bids: Mutex::new(false) }
     }
 
-    /// Returns the time at which the connection has been idle for too long; `None` while a call is open.
+    /// Returns the time at which the connection is to be closed as idle; `None` while a call is in progress.
     pub fn deadline(&self, limits: &Limits) -> Option<Instant> {
         let calls = lock(&self.calls);
         let patience = if calls.any { limits.idle_timeout } else { limits.handshake_timeout };
         (calls.in_progress == 0).then(|| calls.last + patience)
     }
 
-    /// Waits until the connection is displaced.
+    /// Waits until the connection is evicted.
     pub async fn displaced(&self) {
         self.evicted.notified().await;
     }
 }
 
-/// An open call.
 #[derive(Debug)]
 pub struct CallGuard {
     activity: Arc<ConnectionActivity>,
@@ -180,12 +177,12 @@ pub struct CallGuard {
 }
 
 impl CallGuard {
-    /// Returns the turn of one read of its connection.
+    /// Returns the permit for one read of this connection.
     pub fn read_turn(&self) -> &Semaphore {
         &self.activity.read_turn
     }
 
-    /// Notes that the call is a stream that takes part in the election: its connection keeps its place.
+    /// Marks the call as a stream that takes part in arbitration, which protects its connection from eviction.
     pub fn mark_arbitrating(&self) {
         let before = std::mem::replace(&mut *lock(&self.bids), true);
         lock(&self.activity.calls).arbitrating += usize::from(!before);
@@ -202,17 +199,15 @@ impl Drop for CallGuard {
     }
 }
 
-/// A place among the connections, given back when it is dropped.
+/// RAII guard of an admitted connection.
 #[derive(Debug)]
 pub struct ConnectionPermit {
     admission: Arc<Admission>,
     number: u64,
-    /// Activity of the connection.
     pub activity: Arc<ConnectionActivity>,
 }
 
 impl ConnectionPermit {
-    /// Returns the bounds.
     pub fn limits(&self) -> &Limits {
         self.admission.limits()
     }

@@ -1,5 +1,5 @@
-//! Connections, within the bounds of [`Admission`]: each ends when another displaces it, when it does nothing for too
-//! long, and with its server.
+//! Accepts connections within the limits of [`Admission`]. A connection ends when it is evicted, when it is idle for
+//! too long, or with its server.
 
 use super::admission::{Admission, ConnectionActivity, ConnectionPermit};
 use std::io;
@@ -14,24 +14,24 @@ use tokio::time::{Instant, Sleep, sleep, sleep_until};
 use tokio_stream::wrappers::ReceiverStream;
 use tonic::transport::server::Connected;
 
-/// Interval of HTTP/2 pings that check whether a client is alive.
+/// Interval of the HTTP/2 pings that detect dead clients.
 pub const KEEPALIVE_INTERVAL: Duration = Duration::from_secs(10);
-/// Delay until the next connection is accepted after the system refused one (no descriptors left, say).
+/// Delay after a failed accept, for example when there are no file descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// A connection with a place among the others.
+/// An admitted connection.
 pub struct Connection {
     stream: TcpStream,
     place: ConnectionPermit,
-    /// The last time that a byte came.
+    /// Time of the last received byte.
     last_read: Instant,
     timer: Pin<Box<Sleep>>,
-    /// Until something else ends it, with the reason.
+    /// Completes when the connection must end, with the reason; `None` after that.
     shutdown: Option<Pin<Box<dyn Future<Output = &'static str> + Send>>>,
 }
 
-/// Returns the connections of a listener. No more are accepted when the receiver is dropped, and all end when
-/// the sender of `server` is dropped.
+/// Accepts the connections of a listener. Stops when the returned receiver is dropped. All connections end when the
+/// sender of `server` is dropped.
 pub fn accept(
     listener: TcpListener,
     admission: Arc<Admission>,
@@ -55,7 +55,7 @@ pub fn accept(
                 tracing::warn!(%peer, "a P4Runtime connection is refused: all open connections take part in the arbitration");
                 continue;
             };
-            // Small messages go out at once; without it they are late, not lost.
+            // A failure is not an error: without TCP_NODELAY small messages are only delayed.
             let _ = stream.set_nodelay(true);
             let connection = Connection::new(stream, place, server.clone());
             if queue.send(Ok(connection)).await.is_err() {
@@ -77,12 +77,12 @@ impl Connection {
             }
         });
         let last_read = Instant::now();
-        // Set when it is first asked.
+        // Reset to the actual deadline by the first read.
         let timer = Box::pin(sleep_until(last_read));
         Connection { stream, place, last_read, timer, shutdown: Some(end) }
     }
 
-    /// Returns the time at which the connection is closed if nothing happens until then.
+    /// Returns the time at which the connection is closed unless there is activity.
     fn deadline(&self) -> Instant {
         let limits = self.place.limits();
         let silent = self.last_read + limits.read_timeout;
@@ -91,7 +91,7 @@ impl Connection {
 }
 
 impl Connected for Connection {
-    /// With it, the server says which calls are open.
+    /// Gives each request access to the call records of its connection.
     type ConnectInfo = Arc<ConnectionActivity>;
     fn connect_info(&self) -> Arc<ConnectionActivity> {
         Arc::clone(&self.place.activity)
@@ -108,7 +108,7 @@ impl AsyncRead for Connection {
         context: &mut Context<'_>,
         buffer: &mut ReadBuf<'_>,
     ) -> Poll<io::Result<()>> {
-        // Before anything is read: a client that sends without a pause is no exception.
+        // Checked before the read, so that a client that sends without a pause cannot outlive its connection.
         match self.shutdown.as_mut().map(|end| end.as_mut().poll(context)) {
             Some(Poll::Pending) => {}
             Some(Poll::Ready(reason)) => {
@@ -121,6 +121,8 @@ impl AsyncRead for Connection {
         if read.is_ready() {
             self.last_read = Instant::now();
         }
+        // Calls begin and end on other tasks and move the idle deadline without waking this one. When the timer
+        // fires, the deadline may have moved, so compute it again.
         while self.deadline() > Instant::now() {
             if read.is_ready() {
                 return read;

@@ -1,8 +1,8 @@
-//! State that all calls of a server share, and the operations behind Write, Read and the pipeline calls.
+//! The state that all calls of a server share, and the operations of Write, Read and the pipeline calls.
 //!
-//! A [`Control`] works on the data-plane thread, beside the switch it belongs to. The lock around both pipelines
-//! orders the calls: writers and pushes one after the other, reads beside each other, so that a read sees a write
-//! whole or not at all (P4Runtime §13.4).
+//! A [`Control`] is used on the data-plane thread, together with its switch. The lock on both pipelines orders the
+//! calls: writes and pushes are exclusive, reads are shared. A read therefore sees a write completely or not at all
+//! (P4Runtime §13.4).
 
 use super::ServerConfig;
 use super::digest::Digests;
@@ -28,64 +28,63 @@ use weir_switch::driver::DataplaneHandle;
 use weir_switch::program::Program;
 use weir_units::Time;
 
-/// Updates applied, or rows read, between two batches of frames: about 0.2 ms, which every receive ring outlasts.
+/// Updates applied, or rows read, between two batches of frames: about 0.2 ms, short enough for every receive ring.
 const BATCH_STEP: usize = 128;
 
-/// The memory that the updates of a step may take when they are decoded, bytes.
+/// Memory limit of the decoded updates of one step, in bytes.
 const STEP_MEMORY: usize = 1 << 20;
-/// The memory that a request, or one of its updates or entities, may take beyond its encoded size when it is
-/// decoded, bytes. The largest that programs and controllers send take a tenth of it.
+/// Memory that a request, or one of its updates or entities, may need in addition to its encoded size when decoded, in
+/// bytes. Typical programs and controllers need a tenth of it.
 pub const DECODE_ALLOWANCE: usize = 4 << 20;
-/// Requests longer than this are decoded one at a time, on a thread on which nobody else waits, bytes.
+/// Requests above this size in bytes are decoded one at a time on a blocking thread.
 const LARGE_REQUEST: usize = 64 << 10;
 
-/// The pipeline that runs.
+/// The pipeline that processes packets.
 struct Active {
     control: Arc<Mutex<Control>>,
     program: Arc<Program>,
     config: ForwardingPipelineConfig,
 }
 
-/// The pipelines that were pushed.
+/// The pipelines of a device.
 #[derive(Default)]
 pub struct Pipelines {
     active: Option<Active>,
-    /// Saved, not yet committed: with a switch of its own, which takes the writes till then.
+    /// Saved by VERIFY_AND_SAVE and not yet committed. It has its own switch, which receives writes until the commit.
     saved: Option<StagedPipeline>,
 }
 
-/// One device and all that is connected to it.
+/// A device with its sessions and pipelines.
 pub struct Device {
     pub dataplane: DataplaneHandle,
     pub sessions: Mutex<Sessions>,
     pub pipelines: RwLock<Pipelines>,
-    /// Of the pipeline that runs; `None` before the first.
+    /// Headers of the active pipeline; `None` before the first push.
     pub headers: Mutex<Option<Arc<ControllerHeaders>>>,
     pub digests: Mutex<Digests>,
-    /// The digests or their settings are others now.
+    /// Notified when the set of digests or their configuration changes.
     pub digests_changed: Notify,
-    /// True if any entry may time out; and that this has changed.
+    /// Whether any entry has an idle timeout; `timeouts_changed` is notified when this changes.
     pub has_timeouts: AtomicBool,
     pub timeouts_changed: Notify,
     pub wanted: Arc<Subscriptions>,
-    /// Turns of reads.
     pub read_permits: Semaphore,
-    /// KiB that reads may find yet.
+    /// Memory for the results of all reads, in KiB; one permit per KiB.
     pub read_memory: Semaphore,
-    /// The turn to decode a large request.
+    /// Held while a large request is decoded.
     decode_permit: Semaphore,
     pub config: ServerConfig,
     started: Instant,
 }
 
-/// Messages that the data plane need not copy, because no client wants them.
+/// Whether a client receives packet-ins or digests. If not, the data plane need not copy them.
 #[derive(Debug, Default)]
 pub struct Subscriptions {
     pub packet_in: AtomicBool,
     pub digests: AtomicBool,
 }
 
-/// A bug that panics under a lock is reported to its caller; what it had done till then stays.
+/// Ignores poisoning: the caller of the operation that panicked gets an error, and its changes up to then are kept.
 pub fn lock<T>(mutex: &Mutex<T>) -> MutexGuard<'_, T> {
     mutex.lock().unwrap_or_else(PoisonError::into_inner)
 }
@@ -110,14 +109,13 @@ impl Device {
         }
     }
 
-    /// Returns the time of this server, for timeouts.
+    /// Returns the time since the start of the server, the clock of timeouts.
     pub fn now(&self) -> Time {
         Time::from_ns(
             u64::try_from(self.started.elapsed().as_nanos()).unwrap_or(u64::MAX).min(Time::MAX.as_ns()),
         )
     }
 
-    /// Decodes a request.
     pub async fn decode<M: 'static, R: Send + 'static>(
         &self,
         request: Received<M>,
@@ -132,7 +130,7 @@ impl Device {
             .map_err(|_| Status::internal("the request cannot be decoded, by a bug of this switch"))??)
     }
 
-    /// Updates the state after another client may have become primary.
+    /// Updates the state that depends on the primary. `before` is the previous primary.
     pub fn after_election(&self, sessions: &Sessions, before: Option<u64>) {
         let primary = sessions.arbitration.primary();
         self.wanted.packet_in.store(primary.is_some(), Ordering::Relaxed);
@@ -156,7 +154,8 @@ impl Device {
         let active = pipelines.active.as_ref().ok_or_else(no_pipeline)?;
         let mut done = updates.len() == 0;
         while !done {
-            // No packet may come between atomic updates: each of them is decoded when its turn comes.
+            // No packet may be processed between the updates of an atomic batch, so all are applied in one step and
+            // decoded one by one.
             let (some, all) = match atomicity {
                 Atomicity::DataplaneAtomic => (Vec::new(), Some(updates.clone())),
                 _ => (updates.decode_some(BATCH_STEP, STEP_MEMORY), None),
@@ -172,7 +171,7 @@ impl Device {
         Ok(batch)
     }
 
-    /// Runs an operation on the pipeline that runs.
+    /// Runs an operation on the active pipeline, on the data-plane thread.
     async fn on_active<R: Send + 'static>(
         &self,
         active: &Active,
@@ -191,7 +190,8 @@ impl Device {
         })
     }
 
-    /// The settings that others heed may be others now.
+    /// Publishes, after a write, the settings that other tasks read: enabled digests, and whether any entry has an idle
+    /// timeout.
     fn after_write(&self, control: &Mutex<Control>) {
         let control = lock(control);
         let mut digests = lock(&self.digests);
@@ -202,7 +202,7 @@ impl Device {
         self.timeouts_changed.notify_one();
     }
 
-    /// Reads from the pipeline that was pushed last. The entities are encoded.
+    /// Reads from the pipeline that was pushed last. Returns encoded entities.
     pub async fn read(
         &self,
         pipelines: &Pipelines,
@@ -233,7 +233,7 @@ impl Device {
         Ok(Ok(entities))
     }
 
-    /// Returns the entries that have timed out, and how long the data plane looked for them.
+    /// Returns the entries that have timed out, and the time that the data plane needed to find them.
     pub async fn take_timed_out(&self) -> Result<(Vec<TableEntry>, Duration), Status> {
         let pipelines = self.pipelines.read().await;
         let Some(active) = &pipelines.active else { return Ok(Default::default()) };
@@ -243,13 +243,13 @@ impl Device {
             expired.map(|expired| (expired, begun.elapsed()))
         });
         match taken.await {
-            // The entries went with their program.
+            // Another program was loaded over Thrift; the entries no longer exist.
             Err(status) if status.code() == tonic::Code::FailedPrecondition => Ok(Default::default()),
             taken => taken?.map_err(|error| from_control(&error)),
         }
     }
 
-    /// Does what SetForwardingPipelineConfig asks for. If it is refused, all stays as it was.
+    /// Performs a SetForwardingPipelineConfig. On an error the state is unchanged.
     pub async fn set_pipeline(
         &self,
         pipelines: &mut Pipelines,
@@ -286,7 +286,7 @@ impl Device {
         }
     }
 
-    /// Loading takes many milliseconds: not on a thread that others wait for.
+    /// Loads a program on a blocking thread, since it takes many milliseconds.
     async fn load(&self, config: ForwardingPipelineConfig) -> Result<StagedPipeline, Status> {
         let running = self.dataplane.call(|switch, _| Arc::clone(switch.pipeline().program())).await.ok();
         let switch_config = self.dataplane.switch_config().await.map_err(from_dataplane)?;
@@ -311,7 +311,7 @@ impl Device {
         let digests = Digests::of(control.p4info());
         let program = Arc::clone(switch.pipeline().program());
         self.dataplane.install(switch).await.map_err(from_dataplane)?;
-        // Its timeouts run from now, not from when it was filled.
+        // Idle timeouts of the entries start now, not when they were written to the candidate.
         let started = self.dataplane.call(|switch, now| {
             switch.set_now(now);
             switch.pipeline_mut().restart_timeouts();
@@ -334,7 +334,7 @@ impl Pipelines {
     }
 }
 
-/// Returns an update as a batch takes it.
+/// Converts a decoding result for a batch, which reports errors per update.
 fn to_update(update: Result<Update, DecodeError>) -> Result<Update, ControlError> {
     update.map_err(|refused| ControlError::new(Code::InvalidArgument, refused.to_string()))
 }

@@ -1,5 +1,5 @@
-//! Digest messages for the controller: gathered in lists, sent once, repeated only when they were not
-//! acknowledged in time (P4Runtime §9.6). Sans-IO.
+//! Digest messages for the controller: collected in lists, sent once, and repeated only if they were not acknowledged
+//! in time (P4Runtime §9.6). Sans-IO.
 
 use p4runtime::p4::config::v1::p4_data_type_spec::TypeSpec;
 use p4runtime::p4::v1::digest_entry::Config;
@@ -12,40 +12,40 @@ use weir_switch::control::ControlError;
 use weir_switch::pipeline::Digest;
 use weir_units::Time;
 
-/// The most messages in a list, whatever its controller allows: such a list stays far below gRPC's 4 MB.
+/// Maximum length of a list, whatever the controller configures; keeps a list far below gRPC's limit of 4 MB.
 const MAX_LIST_LEN: usize = 4096;
-/// The most messages of a digest that are remembered because their list is not acknowledged.
+/// Maximum number of messages per digest that wait to be sent or acknowledged.
 const MAX_OUTSTANDING: usize = 1 << 16;
 
-/// A message: its values.
+/// The field values of a message.
 type Message = Vec<Vec<u8>>;
 
-/// All digests of a program.
+/// The digests of a program.
 #[derive(Clone, Debug, Default)]
 pub struct Digests {
     by_id: BTreeMap<u32, DigestQueue>,
-    /// Messages that found no room.
+    /// Number of messages dropped because of [`MAX_OUTSTANDING`].
     pub lost: u64,
 }
 
-/// One digest: its messages that wait, and those that wait for an acknowledgement.
+/// The state of one digest.
 #[derive(Clone, Debug)]
 struct DigestQueue {
     name: String,
     shape: DigestEncoding,
-    /// Not set: nobody wants this digest.
+    /// `None`: the controller has not enabled the digest.
     config: Option<Config>,
     waiting: Vec<Message>,
-    /// Time at which the first of them came.
+    /// Arrival time of the oldest waiting message.
     oldest_at: Time,
     next_list: u64,
-    /// Lists that are not acknowledged: when they were sent, and what was in them.
+    /// Lists without an acknowledgement, by list id, with the time at which they were sent.
     unacknowledged: BTreeMap<u64, (Time, Vec<Message>)>,
-    /// All messages that wait for sending or acknowledgement: none of them is sent again.
+    /// Messages that wait to be sent or acknowledged. A message in this set is not queued again (P4Runtime §9.6).
     outstanding: BTreeSet<Message>,
 }
 
-/// Form of a message on the wire.
+/// The encoding of a message, from its P4 type.
 #[derive(Clone, Copy, Debug)]
 enum DigestEncoding {
     Bits,
@@ -54,7 +54,7 @@ enum DigestEncoding {
 }
 
 impl Digests {
-    /// Returns the digests of a program. None of them is sent until [`Self::configure`] says so.
+    /// Returns the digests of a program, all disabled until [`Self::configure`].
     pub fn of(index: &Index) -> Digests {
         let sender = |digest: &p4runtime::p4::config::v1::Digest| {
             let preamble = digest.preamble();
@@ -78,7 +78,7 @@ impl Digests {
         Digests { by_id: index.digests.iter().map(sender).collect(), lost: 0 }
     }
 
-    /// Sets the digests to send and their settings, by id; all others are disabled.
+    /// Enables the digests in `settings`, by id, and disables all others.
     pub fn configure(&mut self, settings: &BTreeMap<u32, Config>) {
         for (id, sender) in &mut self.by_id {
             sender.config = settings.get(id).copied();
@@ -88,17 +88,17 @@ impl Digests {
         }
     }
 
-    /// Returns whether any digest is wanted.
+    /// Returns whether any digest is enabled.
     pub fn any_enabled(&self) -> bool {
         self.by_id.values().any(|sender| sender.config.is_some())
     }
 
-    /// Forgets the messages sent so far, for a new primary that has not received them.
+    /// Discards all messages and lists, for a new primary that has not received them.
     pub fn reset(&mut self) {
         self.by_id.values_mut().for_each(DigestQueue::forget);
     }
 
-    /// Takes a message of the data plane. Returns its list if that is complete now.
+    /// Handles a message of the data plane. Returns its list if the list is due now.
     pub fn message(&mut self, now: Time, digest: Digest) -> Option<DigestList> {
         let found = self.by_id.iter_mut().find(|(_, sender)| sender.name == digest.list);
         let (&id, sender) = found.filter(|(_, sender)| sender.config.is_some())?;
@@ -118,19 +118,19 @@ impl Digests {
         sender.is_due(now).then(|| sender.list(id, now))
     }
 
-    /// Returns the lists that have waited long enough.
+    /// Returns the lists that have waited for the configured time.
     pub fn due(&mut self, now: Time) -> Vec<DigestList> {
         let due = self.by_id.iter_mut().filter(|(_, sender)| sender.is_due(now));
         due.map(|(&id, sender)| sender.list(id, now)).collect()
     }
 
-    /// Returns the time at which [`Self::due`] has the next list.
+    /// Returns the time at which [`Self::due`] returns the next list.
     pub fn next_due(&self) -> Option<Time> {
         let waiting = self.by_id.values().filter(|sender| !sender.waiting.is_empty());
         waiting.filter_map(|sender| Some(sender.oldest_at.saturating_add(sender.most_wait()?))).min()
     }
 
-    /// Records that the controller has a list. An old or unknown list changes nothing.
+    /// Handles an acknowledgement. An old or unknown list id has no effect.
     ///
     /// # Errors
     ///
@@ -173,11 +173,11 @@ impl DigestQueue {
         DigestList { digest_id, list_id, data, timestamp: 0 }
     }
 
-    /// Lists that were not acknowledged in time: their messages may be sent again.
+    /// Discards lists that were not acknowledged in time, so that their messages may be sent again.
     fn expire(&mut self, now: Time) {
         let Some(config) = &self.config else { return };
         let timeout = time(config.ack_timeout_ns);
-        // Lists are sent in the order of their numbers.
+        // List ids ascend with the time of sending.
         while let Some(oldest) = self.unacknowledged.first_entry()
             && now.saturating_sub(oldest.get().0) >= timeout
         {
@@ -186,7 +186,7 @@ impl DigestQueue {
         }
     }
 
-    /// These may be sent again.
+    /// Allows these messages to be sent again.
     fn release(&mut self, messages: &[Message]) {
         for message in messages {
             self.outstanding.remove(message);
@@ -213,7 +213,7 @@ impl DigestEncoding {
     }
 }
 
-/// Returns a time of a message, which is not negative.
+/// Converts a non-negative time in ns from a protobuf message.
 fn time(ns: i64) -> Time {
     Time::from_ns(u64::try_from(ns).unwrap_or(0).min(Time::MAX.as_ns()))
 }

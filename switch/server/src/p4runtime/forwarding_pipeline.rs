@@ -1,4 +1,4 @@
-//! Forwarding pipelines as controllers push them: read, checked, made into a switch beside the running one.
+//! Loads forwarding pipelines that controllers push, each on a new switch next to the running one.
 
 use super::device::lock;
 use super::packet_io::ControllerHeader;
@@ -13,20 +13,20 @@ use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
 use weir_switch::program::Program;
 
-/// The memory that loading a program may take, bytes: its text, the copies of it, and the JSON in memory. Programs of
-/// p4c-bm2-ss take about 15 times their size by this estimate, so that one of 4 MB is below it.
+/// Memory limit of loading a program, in bytes: its text, copies of it, and the parsed JSON. By this estimate,
+/// programs of p4c-bm2-ss need about 15 times their size, so a program of 4 MB is below the limit.
 const MAX_PROGRAM_MEMORY: usize = 64 << 20;
 
-/// The programs that run on the switches of a process. Each text is loaded once, however many switches it is pushed to.
+/// The loaded programs of a process. Equal texts share one program, whatever the number of switches.
 #[derive(Debug, Default)]
 pub struct Programs(Mutex<Vec<Weak<Program>>>);
 
 impl Programs {
-    /// Returns the program of a text of BMv2 JSON.
+    /// Returns the program with this BMv2 JSON, loading it if necessary.
     ///
     /// # Errors
     ///
-    /// RESOURCE_EXHAUSTED: it would take too much memory to load. INVALID_ARGUMENT: it is not a program for this switch.
+    /// RESOURCE_EXHAUSTED: loading would need too much memory. INVALID_ARGUMENT: it is not a program for this switch.
     pub(crate) fn load(&self, text: &str) -> Result<Arc<Program>, ControlError> {
         if estimate_load_memory(text) > MAX_PROGRAM_MEMORY {
             let what = format!(
@@ -36,7 +36,7 @@ impl Programs {
             return Err(ControlError::new(Code::ResourceExhausted, what));
         }
 
-        // Others wait meanwhile: what is loaded may be theirs.
+        // Keep the lock while loading: concurrent pushes often have the same program.
         let mut known = lock(&self.0);
         known.retain(|program| program.strong_count() > 0);
         if let Some(same) = known.iter().filter_map(Weak::upgrade).find(|program| program.json() == text) {
@@ -50,12 +50,11 @@ impl Programs {
     }
 }
 
-/// A pipeline that could be put in: its program on a switch of its own, with nothing in its tables.
+/// A pipeline that is ready to be installed: its program on a new switch with empty tables.
 pub struct StagedPipeline {
     pub switch: Box<Switch>,
     pub control: Control,
     pub headers: ControllerHeaders,
-    /// As it came.
     pub config: ForwardingPipelineConfig,
 }
 
@@ -66,20 +65,20 @@ pub struct ControllerHeaders {
     pub packet_out: ControllerHeader,
 }
 
-/// The older form of `p4_device_config` that PI still takes: the JSON wrapped in a message (p4/tmp/p4config.proto).
+/// The older form of `p4_device_config` that PI still accepts: JSON wrapped in a message (p4/tmp/p4config.proto).
 #[derive(Clone, PartialEq, Message)]
 struct PackedConfig {
     #[prost(bytes = "vec", tag = "3")]
     device_data: Vec<u8>,
 }
 
-/// Loads a pipeline. Without a device config it is the program that runs already, as in BMv2: only the P4Info
-/// of a program given on the command line is missing.
+/// Loads a pipeline. An empty device config selects the program that already runs, as in BMv2: a controller then only
+/// adds the P4Info of a program given on the command line.
 ///
 /// # Errors
 ///
-/// INVALID_ARGUMENT: the P4Info or the program is missing, malformed, or they do not belong together.
-/// RESOURCE_EXHAUSTED: the program would take too much memory.
+/// INVALID_ARGUMENT: the P4Info or the program is missing, malformed, or they do not match. RESOURCE_EXHAUSTED: loading
+/// would need too much memory.
 pub fn load(
     programs: &Programs,
     config: ForwardingPipelineConfig,
@@ -108,7 +107,7 @@ pub fn load(
     Ok(StagedPipeline { switch: Box::new(switch), control, headers, config })
 }
 
-/// Returns the JSON in a device config, `None` if it is empty.
+/// Returns the JSON in a device config; `None` if it is empty.
 fn program_text(device_config: &[u8]) -> Result<Option<Cow<'_, str>>, ControlError> {
     let invalid = |what: &str| ControlError::new(Code::InvalidArgument, what);
     let json = match device_config.iter().find(|byte| !byte.is_ascii_whitespace()) {
@@ -131,16 +130,16 @@ fn program_text(device_config: &[u8]) -> Result<Option<Cow<'_, str>>, ControlErr
     text.map(Some).ok_or_else(|| invalid("p4_device_config is not text in UTF-8"))
 }
 
-/// Estimates the memory that it takes to load a program, bytes, never too low. Text of a few bytes becomes values and
-/// map nodes of hundreds.
+/// Returns an upper bound of the memory that loading a program needs, in bytes. A few bytes of text become values and
+/// map nodes of hundreds of bytes.
 fn estimate_load_memory(json: &str) -> usize {
     const VALUE: usize = size_of::<serde_json::Value>();
-    /// A place that the loader keeps beside the value, with its path.
+    /// The loader's record of a value, with its path.
     const NODE: usize = 96;
-    /// A list has room for four values at first. A map has nodes for eleven.
+    /// Initial capacity: a list has four values, a map node eleven entries.
     const LIST: usize = 4 * VALUE + NODE;
     const MAP: usize = 11 * (VALUE + size_of::<String>()) + NODE;
-    /// A list that grows occupies up to three times what is in it; a map's nodes are half full.
+    /// A growing list occupies up to three times its content; map nodes are half full.
     const ELEMENT: usize = 3 * VALUE + NODE;
     const TEXT: usize = 32;
     let (mut memory, mut in_text, mut escaped) = (3 * json.len(), false, false);
@@ -162,7 +161,7 @@ fn estimate_load_memory(json: &str) -> usize {
     memory
 }
 
-/// Returns what a GetForwardingPipelineConfig asks for of a config.
+/// Returns the parts of a config that a GetForwardingPipelineConfig requests.
 pub fn filter_response(config: &ForwardingPipelineConfig, kind: ResponseType) -> ForwardingPipelineConfig {
     let p4info = matches!(kind, ResponseType::All | ResponseType::P4infoAndCookie);
     let device = matches!(kind, ResponseType::All | ResponseType::DeviceConfigAndCookie);

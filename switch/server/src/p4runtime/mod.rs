@@ -1,7 +1,7 @@
-//! The P4Runtime server of a data plane: gRPC in front of [`control`](weir_switch::control).
+//! The P4Runtime server of a data plane: a gRPC front end of [`control`](weir_switch::control).
 //!
-//! [`serve`] is a future for the caller's own executor: many switches can be served in one process. [`Server`] has a
-//! thread of its own, for programs that have none.
+//! [`serve`] is a future for the caller's executor, so that one process can serve many switches. [`Server`] runs it
+//! on its own thread, for programs without an executor.
 //!
 //! ```no_run
 //! # use weir_server::p4runtime::*;
@@ -10,17 +10,18 @@
 //! let dataplane = Dataplane::start(DataplaneConfig::default(), None, &[])?;
 //! let listener = std::net::TcpListener::bind("127.0.0.1:9559")?;
 //! let server = Server::start(dataplane.handle(), ServerConfig::default(), listener)?;
-//! // ... and at the end, the server before its data plane:
+//! // ... and at the end, stop the server before its data plane:
 //! server.stop();
 //! # Ok(()) }
 //! ```
 //!
-//! - `digest`, `packet_io`: which messages make a list, how controller headers lie. They are sans-IO, as is the election of
-//!   the primary, [`p4runtime::arbitration`].
-//! - `admission` bounds the connections, `connection` ends those that have to go.
-//! - `device` has the operations, `service` the calls, `stream` a client's stream, `relay` what the data plane tells.
-//! - Every queue has a bound. A client that reads slowly loses messages, which are counted; the data plane waits for
-//!   nobody.
+//! - `digest` builds digest lists, `packet_io` encodes controller headers. Both are sans-IO, as is arbitration,
+//!   [`p4runtime::arbitration`].
+//! - `admission` limits the connections; `connection` ends those that are idle or evicted.
+//! - `device` has the operations, `service` the calls, `stream` the stream of a client, `notifications` the messages
+//!   of the data plane.
+//! - All queues are bounded. A client that reads slowly loses messages, which are counted; the data plane never waits
+//!   for a client.
 
 mod admission;
 mod connection;

@@ -1,5 +1,5 @@
-//! From the data plane to the primary: packet-ins, digest lists, idle timeouts. The data plane only ever puts
-//! something into a queue with a bound; all else happens here.
+//! Forwards messages of the data plane to the primary: packet-ins, digest lists, idle timeouts. The data plane only
+//! writes to a bounded queue; the rest happens in the tasks of this module.
 
 use super::device::{Device, lock};
 use p4runtime::p4::v1::stream_message_response::Update;
@@ -12,22 +12,22 @@ use tokio::sync::mpsc::error::TrySendError;
 use weir_switch::driver::{DataplaneError, DataplaneEvent, Delivery};
 use weir_switch::pipeline::Digest;
 
-/// Capacity of the queue between data plane and relay. The data plane drops and counts what exceeds it.
+/// Capacity of the queue from the data plane. The data plane drops and counts messages when it is full.
 const EVENT_QUEUE_LEN: usize = 4096;
-/// Interval at which entries are checked for timeouts, as in the specification's pseudo-code.
+/// Minimum interval between scans for timed-out entries, as in the specification's pseudo-code.
 const IDLE_SCAN: Duration = Duration::from_millis(10);
-/// Large tables are looked at less often: the data plane spends at most 1/50 of its time on it.
+/// Limits the share of the data plane's time: a scan is followed by a pause of at least 50 times its duration.
 const SCAN_DUTY_DIVISOR: u32 = 50;
-/// The most entries of a notification: such a message stays far below gRPC's 4 MB.
+/// Maximum number of entries per notification; keeps it far below gRPC's limit of 4 MB.
 const MAX_NOTIFIED_ENTRIES: usize = 1024;
 
-/// A message of the data plane.
+/// A message from the data plane.
 pub enum Event {
     PacketIn(Vec<u8>),
     Digest(Digest),
 }
 
-/// Subscribes to the messages of the data plane, which come out of the receiver.
+/// Subscribes to the messages of the data plane and returns their receiver.
 ///
 /// # Errors
 ///
@@ -56,7 +56,7 @@ pub async fn subscribe(device: &Device) -> Result<mpsc::Receiver<Event>, Datapla
     Ok(events)
 }
 
-/// Passes packet-ins and digests on, until the data plane ends.
+/// Forwards packet-ins and digests until the data plane stops.
 pub async fn relay(device: Arc<Device>, mut events: mpsc::Receiver<Event>) {
     loop {
         let due = lock(&device.digests).next_due();
@@ -109,7 +109,7 @@ fn send_digests(device: &Device, list: DigestList) {
     }
 }
 
-/// Looks for entries that have timed out, as long as any may. Ends with the data plane.
+/// Scans for timed-out entries while any entry has a timeout. Ends with the data plane.
 pub async fn watch_idle(device: Arc<Device>) {
     loop {
         while !device.has_timeouts.load(Ordering::Relaxed) {
@@ -129,7 +129,7 @@ pub async fn watch_idle(device: Arc<Device>) {
     }
 }
 
-/// Nanoseconds since the epoch.
+/// Returns nanoseconds since the Unix epoch.
 fn wall_clock() -> i64 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     i64::try_from(since.as_nanos()).unwrap_or(i64::MAX)

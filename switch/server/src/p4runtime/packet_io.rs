@@ -1,4 +1,4 @@
-//! Controller headers: what stands in front of a packet to or from the CPU port, and its fields in a message. Sans-IO.
+//! Controller headers: the encoding of packet-in and packet-out metadata in front of a frame. Sans-IO.
 
 use p4runtime::p4::config::v1::ControllerPacketMetadata;
 use p4runtime::p4::v1::{PacketIn, PacketMetadata, PacketOut};
@@ -6,10 +6,10 @@ use p4runtime::p4info::{Index, Object};
 use p4runtime::value::{bit_length, canonical};
 use weir_switch::control::ControlError;
 
-/// The widest controller header, bits: no program needs more, and a P4Info can say anything.
+/// Maximum width of a controller header in bits: more than any program needs, against absurd P4Info files.
 const MAX_BITS: u32 = 8 * 256;
 
-/// A controller header: its fields, one after the other. Without fields: packets come and go as they are.
+/// The fields of a controller header, in order. Without fields, frames have no header.
 #[derive(Clone, Debug, Default, PartialEq, Eq)]
 pub struct ControllerHeader {
     fields: Vec<Field>,
@@ -24,11 +24,11 @@ struct Field {
 }
 
 impl ControllerHeader {
-    /// Returns the header `packet_in` or `packet_out` of a program; empty if it has none.
+    /// Returns the header `packet_in` or `packet_out` of a program; without fields if the program has none.
     ///
     /// # Errors
     ///
-    /// A field has width 0 or an id that another has, or the header is too wide.
+    /// A field has width 0 or a duplicate id, or the header is too wide.
     pub fn of(index: &Index, name: &str) -> Result<ControllerHeader, ControlError> {
         let header = index.controller_headers.iter().find(|header| header.preamble().name == name);
         header.map_or(Ok(ControllerHeader::default()), ControllerHeader::new)
@@ -56,7 +56,7 @@ impl ControllerHeader {
         Ok(ControllerHeader { fields, bytes: bits.div_ceil(8) as usize })
     }
 
-    /// Parses a frame from the CPU port; `None` if it is too short to have the header.
+    /// Decodes a frame from the CPU port; `None` if it is shorter than the header.
     pub fn packet_in(&self, frame: &[u8]) -> Option<PacketIn> {
         let (header, payload) = frame.split_at_checked(self.bytes)?;
         let mut offset = 0;
@@ -68,11 +68,11 @@ impl ControllerHeader {
         Some(PacketIn { metadata: metadata.collect(), payload: payload.to_vec() })
     }
 
-    /// Returns the frame that enters by the CPU port. As in BMv2, a field that is left out is 0.
+    /// Encodes the frame to inject at the CPU port. As in BMv2, omitted fields are 0.
     ///
     /// # Errors
     ///
-    /// A field is unknown, given twice, or does not fit its width.
+    /// A field is unknown, duplicate, or does not fit its width.
     pub fn packet_out(&self, packet: &PacketOut) -> Result<Vec<u8>, ControlError> {
         let mut frame = vec![0; self.bytes];
         for (i, given) in packet.metadata.iter().enumerate() {
@@ -105,7 +105,7 @@ fn bit(bytes: &[u8], at: u32) -> bool {
     bytes[at as usize / 8] >> (7 - at % 8) & 1 == 1
 }
 
-/// Some bits of a header, right-aligned.
+/// Returns `bits` bits of a header from a bit offset, right-aligned.
 fn take_bits(header: &[u8], offset: u32, bits: u32) -> Vec<u8> {
     let mut value = vec![0; bits.div_ceil(8) as usize];
     let shift = value.len() as u32 * 8 - bits;
@@ -116,7 +116,7 @@ fn take_bits(header: &[u8], offset: u32, bits: u32) -> Vec<u8> {
     value
 }
 
-/// The last `bits` of a value, of any length, into a header of zeros.
+/// Writes the last `bits` bits of a value of any length into a zeroed header.
 fn put_bits(header: &mut [u8], offset: u32, bits: u32, value: &[u8]) {
     let len = u32::try_from(value.len() * 8).unwrap_or(u32::MAX);
     for at in 0..bits.min(len) {

@@ -1,4 +1,4 @@
-//! RECONCILE_AND_COMMIT: what a pipeline holds, put into another one.
+//! RECONCILE_AND_COMMIT: copies the state of a pipeline to another one.
 
 use super::forwarding_pipeline::StagedPipeline;
 use p4runtime::google::rpc::Code;
@@ -15,7 +15,7 @@ use std::sync::Arc;
 use weir_switch::control::{Control, ControlError};
 use weir_switch::engine::{Switch, SwitchConfig};
 
-/// The entities of a pipeline besides those of its program, in an order in which they can be written.
+/// The state of a pipeline that its program does not define, as updates in a valid order.
 pub struct PipelineState {
     index: Arc<Index>,
     updates: Vec<Update>,
@@ -26,10 +26,11 @@ impl PipelineState {
     ///
     /// # Errors
     ///
-    /// INTERNAL: an entity cannot be read, by a bug of the switch.
+    /// INTERNAL: an entity cannot be read, which is a bug of the switch.
     pub fn of(control: &Control, switch: &Switch) -> Result<PipelineState, ControlError> {
         let index = Arc::clone(control.p4info());
-        // What the program begins with is no state.
+        // Cells, default actions and const entries exist in every switch with this program. Only differences from a
+        // fresh switch are state; writing the rest would restore defaults that the new program may have changed.
         let program = Arc::clone(switch.pipeline().program());
         let fresh = Switch::new(program, SwitchConfig::new([1]), 0)
             .map_err(|error| ControlError::new(Code::Internal, error.to_string()))?;
@@ -39,8 +40,8 @@ impl PipelineState {
             let request = Entity { entity: Some(request) };
             let held = control.read(switch, &request)?;
             let initial = begin.read(&fresh, &request)?;
-            // Cells and default actions are there from the beginning: all cells in the same order, but a table may
-            // have got a default action that it began without.
+            // Cells and default actions exist from the start. Cells are compared by position; default actions by
+            // content, since a table that gained one shifts the positions of those behind it.
             let few = matches!(request.entity, Some(Kind::TableEntry(_)));
             let changed = |(at, entity): (usize, Entity)| {
                 let unchanged = initial.get(at) == Some(&entity) || few && initial.contains(&entity);
@@ -55,11 +56,11 @@ impl PipelineState {
         Ok(PipelineState { index, updates })
     }
 
-    /// Writes the state into another pipeline.
+    /// Writes the state to another pipeline.
     ///
     /// # Errors
     ///
-    /// INVALID_ARGUMENT: the other program has no place for an entity, or gives its ids another meaning.
+    /// INVALID_ARGUMENT: the other program lacks an entity, or its ids have another meaning.
     pub fn restore(self, candidate: &mut StagedPipeline) -> Result<(), ControlError> {
         for update in &self.updates {
             let kept = self.check_compatible(candidate.control.p4info(), update);
@@ -72,8 +73,7 @@ impl PipelineState {
         Ok(())
     }
 
-    /// Checks that ids mean the same in both programs. (p4c derives ids from names, but a programmer can
-    /// choose.)
+    /// Checks that ids mean the same in both programs. p4c derives ids from names, but programmers can choose them.
     fn check_compatible(&self, other: &Index, update: &Update) -> Result<(), ControlError> {
         let gone = |what: &str, name: &str| {
             ControlError::new(
@@ -106,7 +106,7 @@ impl PipelineState {
     }
 }
 
-/// Everything, what others refer to first.
+/// Returns the requests that read all state. Entities to which others refer come first.
 fn state_read_requests() -> [(Type, Kind); 11] {
     let pre = |kind| Kind::PacketReplicationEngineEntry(PacketReplicationEngineEntry { r#type: Some(kind) });
     let entries = TableEntry {

@@ -1,4 +1,4 @@
-//! A listener, its connections, and the end of both.
+//! Runs the server: listener, connections, background tasks, and shutdown.
 
 use super::admission::{Admission, ConnectionActivity, Limits};
 use super::connection::{KEEPALIVE_INTERVAL, accept};
@@ -21,50 +21,43 @@ use tonic::service::interceptor::InterceptedService;
 use tonic::{Request, Status};
 use weir_switch::driver::{DataplaneError, DataplaneHandle};
 
-/// The largest request. Programs, and batches of 100,000 entries, are below it. BMv2 takes 256 MB, gRPC's default is
-/// 4 MB; any client can send one.
+/// Maximum request size in bytes. Programs and batches of 100,000 entries are smaller. BMv2 accepts 256 MB; gRPC's
+/// default is 4 MB. Every client can make the server allocate this much.
 const MAX_REQUEST_LEN: usize = 16 << 20;
-/// The most calls at once on one connection.
+/// Maximum number of concurrent calls per connection.
 const MAX_CONCURRENT_CALLS: u32 = 64;
-/// Time that calls may take to end when the server stops.
+/// Time that calls have to finish when the server stops.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(1);
 
-/// Options of a server.
 #[derive(Clone, Debug, Default)]
 pub struct ServerConfig {
-    /// The id that clients name the switch by.
+    /// Device id that requests must have.
     pub device_id: u64,
-    /// Seed of the `random` extern of programs that are pushed.
+    /// Seed of the `random` extern of pushed programs.
     pub seed: u64,
-    /// Certificates and keys, if connections use TLS.
+    /// Use TLS if set.
     pub tls: Option<TlsConfig>,
-    /// Counters of messages that did not reach the primary; keep a clone to read them.
+    /// Counters of messages that did not reach the primary. Keep a clone to read them.
     pub lost: Arc<DroppedMessages>,
-    /// Counters of calls; keep a clone to read them.
+    /// Counters of calls. Keep a clone to read them.
     pub calls: Arc<CallCounters>,
-    /// The programs of this process: give the servers of a fabric the same.
+    /// Loaded programs; share them between the servers of a process.
     pub programs: Arc<Programs>,
 }
 
-/// Calls that a server has received, by method.
+/// Number of calls received, by method.
 #[derive(Debug, Default)]
 pub struct CallCounters {
-    /// Write.
     pub write: AtomicU64,
-    /// Read.
     pub read: AtomicU64,
-    /// SetForwardingPipelineConfig.
     pub set_pipeline: AtomicU64,
-    /// GetForwardingPipelineConfig.
     pub get_pipeline: AtomicU64,
-    /// StreamChannel.
     pub stream: AtomicU64,
-    /// Capabilities.
     pub capabilities: AtomicU64,
 }
 
 impl CallCounters {
-    /// Returns the methods, as the specification names them, and their counts.
+    /// Returns the methods, named as in the specification, with their counts.
     pub fn by_method(&self) -> [(&'static str, u64); 6] {
         [
             ("Write", &self.write),
@@ -78,34 +71,30 @@ impl CallCounters {
     }
 }
 
-/// Messages that did not reach the primary client, because there was none or it read too slowly. (Messages that the queue
-/// from the data plane had no room for are counted by the data plane.)
+/// Messages that did not reach the primary, because there was none or it read too slowly. The data plane counts those
+/// that found its queue full.
 #[derive(Debug, Default)]
 pub struct DroppedMessages {
-    /// Packet-ins, and packets for the CPU port without the header that the P4Info promises.
+    /// Packet-ins, including packets to the CPU port that lack the header of the P4Info.
     pub packet_in: AtomicU64,
-    /// Digest messages.
     pub digests: AtomicU64,
     /// Entries that timed out.
     pub timeouts: AtomicU64,
 }
 
-/// A reason why a server did not start, or ended.
+/// The reason why a server did not start, or ended.
 #[derive(Debug, Error)]
 pub enum ServeError {
-    /// The operating system refused something.
     #[error("cannot serve P4Runtime: {0}")]
     System(#[from] io::Error),
-    /// The certificates cannot be used.
     #[error("cannot serve P4Runtime over TLS: {0}")]
     Tls(String),
-    /// The data plane has stopped.
     #[error(transparent)]
     Dataplane(#[from] DataplaneError),
 }
 
-/// Serves P4Runtime on a listener until `stop` is ready, in the executor of the caller (tokio, with I/O and
-/// timers enabled). Streams and calls that are open then are ended within a second.
+/// Serves P4Runtime on a listener until `stop` completes. Needs a tokio executor with I/O and timers. Streams and calls
+/// that are open then end within a second.
 ///
 /// # Errors
 ///
@@ -135,13 +124,13 @@ pub async fn serve(
         P4RuntimeServer::new(Service(Arc::clone(&device))).max_decoding_message_size(MAX_REQUEST_LEN);
     let service = InterceptedService::new(service, count_call);
 
-    // Dropped with this future, which ends the connections.
+    // Dropped with this future, which ends all connections.
     let (_running, server_runs) = watch::channel(());
     let (ending, ended) = oneshot::channel();
     let stopped = async {
         stop.await;
         lock(&device.sessions).close_all();
-        // Nobody waits for it if the server has ended by itself.
+        // Fails if the server has already ended by itself.
         let _ = ending.send(());
     };
     let connections = accept(listener, Admission::new(limits), server_runs);
@@ -158,7 +147,7 @@ pub async fn serve(
     }
 }
 
-/// Counts a call for its connection from its first byte on; the service keeps what counts it until the call is over.
+/// Registers each request as a call of its connection. The service keeps the guard until the call ends.
 #[allow(clippy::result_large_err)] // tonic's type
 fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
     if let Some(activity) = request.extensions().get::<Arc<ConnectionActivity>>() {
@@ -168,13 +157,13 @@ fn count_call(mut request: Request<()>) -> Result<Request<()>, Status> {
     Ok(request)
 }
 
-/// Returns an error with its causes.
+/// Formats an error with its causes.
 fn error_chain(error: &dyn std::error::Error) -> String {
     let causes = std::iter::successors(Some(error), |error| error.source());
     causes.map(ToString::to_string).collect::<Vec<_>>().join(": ")
 }
 
-/// Servers on a thread of their own. Dropping it ends them.
+/// P4Runtime servers on their own threads. Dropping it stops them.
 #[derive(Debug)]
 pub struct Server {
     addresses: Vec<SocketAddr>,
@@ -183,12 +172,12 @@ pub struct Server {
 }
 
 impl Server {
-    /// Starts a server on a thread of its own.
+    /// Starts a server on its own threads.
     ///
     /// # Errors
     ///
-    /// The certificates cannot be used, or the system gives no thread or event loop. A data plane that has
-    /// stopped is an error of [`stop`](Self::stop).
+    /// The certificates are invalid, or the system provides no thread or event loop. If the data plane has stopped,
+    /// [`stop`](Self::stop) returns the error.
     pub fn start(
         dataplane: DataplaneHandle,
         config: ServerConfig,
@@ -197,11 +186,11 @@ impl Server {
         Server::start_all(vec![(dataplane, config, listener)])
     }
 
-    /// Starts one for each switch of a fabric. They share their threads.
+    /// Starts a server for each switch of a fabric. The servers share their threads.
     ///
     /// # Errors
     ///
-    /// As of [`start`](Self::start).
+    /// See [`start`](Self::start).
     pub fn start_all(
         switches: Vec<(DataplaneHandle, ServerConfig, TcpListener)>,
     ) -> Result<Server, ServeError> {
@@ -213,7 +202,7 @@ impl Server {
             .enable_all()
             .build()?;
         if let Some(tls) = switches.iter().find_map(|(_, config, _)| config.tls.as_ref()) {
-            // Tried here, so that a wrong certificate is the caller's error.
+            // Check the certificates here, so that the caller gets the error.
             let tried = tonic::transport::Server::builder().tls_config(tls.server());
             tried.map_err(|error| ServeError::Tls(error_chain(&error)))?;
         }
@@ -222,7 +211,7 @@ impl Server {
             let mut servers = JoinSet::new();
             for (dataplane, config, listener) in switches {
                 let mut stopped = stopped.clone();
-                // A dropped server ends too.
+                // `changed` also returns when the sender is dropped.
                 let stopped = async move { drop(stopped.changed().await) };
                 servers.spawn(serve(dataplane, config, listener, stopped));
             }
@@ -237,12 +226,12 @@ impl Server {
         Ok(Server { addresses, stop: Some(stop), thread: Some(thread) })
     }
 
-    /// Returns the address on which the server listens; of several, that of the first.
+    /// Returns the listening address of the first server.
     pub fn address(&self) -> SocketAddr {
         self.addresses[0]
     }
 
-    /// Returns the address of each server, in the order in which they were given.
+    /// Returns the listening addresses, in the order of the switches.
     pub fn addresses(&self) -> &[SocketAddr] {
         &self.addresses
     }
@@ -252,11 +241,11 @@ impl Server {
         self.thread.as_ref().is_some_and(|thread| !thread.is_finished())
     }
 
-    /// Ends all streams and waits for the server's end, for about a second at most.
+    /// Ends all streams and waits until the server has ended, for about a second at most.
     ///
     /// # Errors
     ///
-    /// The error with which the server had ended before, if any.
+    /// The error with which the server had ended before.
     pub fn stop(mut self) -> Result<(), ServeError> {
         self.end().unwrap_or(Ok(()))
     }
@@ -270,7 +259,7 @@ impl Server {
 
 impl Drop for Server {
     fn drop(&mut self) {
-        // To learn why it ended, call `stop`.
+        // Errors are only available from `stop`.
         let _ = self.end();
     }
 }
@@ -279,5 +268,6 @@ fn panicked() -> ServeError {
     ServeError::System(io::Error::other("a bug ended the server"))
 }
 
-/// Threads of the servers: what takes long happens on the data plane's own.
+/// Number of threads of the servers. Loading programs and decoding large requests use tokio's blocking threads, table
+/// operations the data-plane thread.
 const WORKER_THREADS: usize = 2;

@@ -1,4 +1,4 @@
-//! The calls of the P4Runtime service: checks in the order of the specification, then [`Device`].
+//! The calls of the P4Runtime service: performs the checks in the order of the specification, then calls [`Device`].
 
 use super::admission::CallGuard;
 use super::device::{DECODE_ALLOWANCE, Device, lock, no_pipeline};
@@ -27,28 +27,28 @@ use tonic::codegen::BoxStream;
 use tonic::{Request, Response, Status, Streaming};
 use weir_switch::control::ControlError;
 
-/// The version of the specification that this server follows.
+/// Version of the specification that this server implements.
 const API_VERSION: &str = "1.5.0";
-/// A message of a read: well below the 4 MB that a client takes by default.
+/// Size of a message of a read, well below a client's default limit of 4 MB.
 const MAX_READ_MESSAGE: usize = 1 << 20;
-/// A client that does not take the next message of a read for so long has lost the rest.
+/// Time that a client has to accept the next message of a read. After that the read ends with DEADLINE_EXCEEDED.
 const READ_SEND_TIMEOUT: Duration = Duration::from_secs(20);
-/// So long a read may take as a whole.
+/// Maximum duration of a read.
 const READ_TIMEOUT: Duration = Duration::from_secs(120);
-/// The most reads whose entities wait for their clients, beside one of each connection. Others wait for their turn.
+/// Maximum number of reads with results in memory, in addition to one per connection. Further reads wait.
 pub const MAX_CONCURRENT_READS: usize = 32;
-/// The most updates in one write: in memory each has a result, and an error's text.
+/// Maximum number of updates per write. Each needs memory for its result and the text of an error.
 const MAX_UPDATES: usize = 1 << 17;
-/// The numbers of `updates` in a WriteRequest and of `entities` in a ReadRequest.
+/// Field numbers of `updates` in WriteRequest and of `entities` in ReadRequest.
 const UPDATES_TAG: u32 = 4;
 const ENTITIES_TAG: u32 = 2;
-/// The most requests in one read, and the most bytes that they may find together.
+/// Maximum number of entities in a read request, and of bytes in its result.
 const MAX_READ_ENTITIES: usize = 1 << 14;
 const MAX_READ_BYTES: usize = 64 << 20;
-/// The most bytes that all open reads hold until their clients have taken them, beside what one of each connection holds.
+/// Memory limit of the results of all reads, in bytes, in addition to `OWN_FOUND` per connection.
 pub const MAX_TOTAL_READ_BYTES: usize = 256 << 20;
-/// The bytes that one read of a connection may hold beside them: the tables of most switches. With all connections, 128
-/// MiB.
+/// Memory in bytes that one read of each connection may use outside the common limit, enough for the tables of most
+/// switches. With the maximum number of connections this is 128 MiB.
 const OWN_FOUND: usize = 1 << 20;
 
 /// The service of one device.
@@ -64,7 +64,7 @@ impl Service {
         Ok(lock(&self.0.sessions).arbitration.authorise(election_id)?)
     }
 
-    /// Runs a call to its end, even if its client goes away meanwhile: half of it must not be done.
+    /// Runs a call in its own task: a client that disconnects must not cancel it halfway.
     async fn run_detached<T: Send + 'static>(
         call: impl Future<Output = Result<T, Status>> + Send + 'static,
     ) -> Result<Response<T>, Status> {
@@ -86,7 +86,7 @@ impl Service {
         let atomicity = Atomicity::try_from(request.atomicity)
             .map_err(|_| Status::invalid_argument(format!("there is no atomicity {}", request.atomicity)))?;
         let mut pipelines = self.0.pipelines.write().await;
-        // Asked now that the write has its turn: a client that was deposed meanwhile writes no more.
+        // Checked after the write has its turn: a client that is no longer primary must not write.
         self.authorize(request.election_id.as_ref())?;
         let batch = self.0.write(&mut pipelines, updates, atomicity).await?;
         from_batch("update", batch.results())?;
@@ -114,8 +114,8 @@ impl Service {
         Ok(SetForwardingPipelineConfigResponse {})
     }
 
-    /// Reads all that is asked for, then sends it as fast as it is taken. Each connection has one turn and some memory of
-    /// its own, so that clients that do not take what they have read keep nobody else waiting.
+    /// Reads all requested entities, then sends them as fast as the client accepts them. Each connection has one
+    /// permit and some memory of its own, so that slow clients cannot block the reads of others.
     async fn read_all(
         self,
         requests: Parts<Entity>,
@@ -171,12 +171,13 @@ impl Service {
     }
 }
 
-/// Returns what counts a call for its connection, for as long as it is kept.
+/// Returns the guard of the call, which counts as in progress until the guard is dropped.
 fn call_guard<T>(request: &Request<T>) -> Option<Arc<CallGuard>> {
     request.extensions().get().cloned()
 }
 
-/// Returns the role of a request, by name or by the number of older clients.
+/// Returns the role of a request. A numeric role, as older clients send it, becomes a name that no role has, so that it
+/// is rejected like any other.
 fn role(name: &str, id: u64) -> &str {
     match (name, id) {
         ("", 0) => "",
@@ -193,7 +194,7 @@ fn read_too_large(max: usize) -> Status {
     Status::resource_exhausted(format!("more than {max} bytes were found; read less at once"))
 }
 
-/// Entities cut into messages; one empty message if there are none, as BMv2 sends it.
+/// Splits entities into messages. Without entities there is one empty message, as in BMv2.
 fn chunk_entities(entities: Vec<Bytes>) -> Vec<Vec<Bytes>> {
     let mut messages = vec![Vec::new()];
     let mut bytes = 0;
@@ -286,7 +287,7 @@ impl P4Runtime for Service {
             let read = tokio::time::timeout(READ_TIMEOUT, read).await;
             let read = read.unwrap_or_else(|_| Err(Status::deadline_exceeded("the read takes too long")));
             if let Err(status) = read {
-                // A client that does not take it has its stream ended.
+                // If the client does not accept the status, dropping the queue ends its stream.
                 let _ = queue.send_timeout(Err(status), READ_SEND_TIMEOUT).await;
             }
         });

@@ -1,4 +1,4 @@
-//! The open streams: who is told what, through a queue with a bound for each.
+//! The open streams of a device, each with a bounded queue of outgoing messages.
 
 use p4runtime::arbitration::{Arbitration, ArbitrationError, ArbitrationNotification, ClientId};
 use p4runtime::p4::v1::stream_message_response::Update;
@@ -8,32 +8,30 @@ use tokio::sync::mpsc::error::TrySendError;
 use tokio::sync::{mpsc, oneshot};
 use tonic::Status;
 
-/// Capacity, in messages, of the queue to a client. Further messages are dropped and counted until the client reads.
+/// Capacity of the queue to a client, in messages. When it is full, further messages are dropped and counted.
 pub const STREAM_QUEUE_LEN: usize = 1024;
 
-/// Errors of the stream are sent while this much room is left: other messages matter more.
+/// Stream errors are sent only while more than this capacity is free: other messages are more important.
 const MIN_CAPACITY_FOR_ERRORS: usize = STREAM_QUEUE_LEN / 2;
-/// The most streams at once, of clients that bid and of those that do not. One more ends the oldest without a bid.
+/// Maximum number of streams, with and without a bid. A further one ends the oldest stream without a bid.
 pub const MAX_STREAMS: usize = 64;
 
-/// A message for a client.
+/// A message to a client, or the final status of its stream.
 pub type Outbound = Result<StreamMessageResponse, Status>;
 
-/// One stream.
 struct StreamClient {
     queue: mpsc::Sender<Outbound>,
     /// Ends the stream with this status.
     end: oneshot::Sender<Status>,
-    /// True if it is known already that it loses messages.
+    /// The loss of messages has been logged.
     overflowed: bool,
 }
 
-/// All streams of a device.
 pub struct Sessions {
     pub arbitration: Arbitration,
     clients: BTreeMap<ClientId, StreamClient>,
     next: ClientId,
-    /// Set when the server stops: nobody comes in any more.
+    /// Set when the server stops: streams that open later end at once.
     closed: bool,
 }
 
@@ -42,18 +40,18 @@ impl Sessions {
         Sessions { arbitration: Arbitration::new(device), clients: BTreeMap::new(), next: 1, closed: false }
     }
 
-    /// Registers a new stream. Returns its number, and a receiver of the status with which it has to end.
+    /// Registers a new stream. Returns its id, and a receiver of the status with which it must end.
     pub fn open(&mut self, queue: mpsc::Sender<Outbound>) -> (ClientId, oneshot::Receiver<Status>) {
         let (end, ended) = oneshot::channel();
         let client = self.next;
         self.next += 1;
-        // The stream of a client that does not receive it has ended already.
+        // Sending fails only if the stream has ended.
         if self.closed {
             let _ = end.send(stopping());
             return (client, ended);
         }
         if self.clients.len() >= MAX_STREAMS {
-            // There are fewer clients with a bid than streams, so one without a bid is there: the oldest.
+            // Fewer clients can have bid than there may be streams, so there is a stream without a bid.
             let without = self.clients.keys().find(|&&client| !self.arbitration.has_bid(client)).copied();
             if let Some(oldest) = without.and_then(|client| self.clients.remove(&client)) {
                 let reason = format!("{MAX_STREAMS} streams are open already, and this one has not bid");
@@ -71,19 +69,18 @@ impl Sessions {
         self.send_arbitration(notices);
     }
 
-    /// Takes a bid of a client and tells all clients the result.
+    /// Handles a bid and notifies the clients of the result.
     ///
     /// # Errors
     ///
-    /// As [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
+    /// See [`Arbitration::bid`](p4runtime::arbitration::Arbitration::bid).
     pub fn bid(&mut self, client: ClientId, bid: &MasterArbitrationUpdate) -> Result<(), ArbitrationError> {
         let notices = self.arbitration.bid(client, bid)?;
         self.send_arbitration(notices);
         Ok(())
     }
 
-    /// Sends notifications about the primary, which must reach every client: a client without room for them is
-    /// disconnected.
+    /// Sends arbitration notifications. They must reach every client, so a client whose queue is full is disconnected.
     fn send_arbitration(&mut self, notices: Vec<ArbitrationNotification>) {
         let mut notices = std::collections::VecDeque::from(notices);
         while let Some(ArbitrationNotification { to, update }) = notices.pop_front() {
@@ -99,7 +96,7 @@ impl Sessions {
         }
     }
 
-    /// Sends a message to one client. Returns `false` if it was lost.
+    /// Sends a message to a client. Returns `false` if it was dropped.
     pub fn send(&mut self, to: ClientId, update: Update) -> bool {
         let Some(client) = self.clients.get_mut(&to) else { return false };
         let sent = client.queue.try_send(Ok(message(update))).is_ok();
@@ -110,19 +107,19 @@ impl Sessions {
         sent
     }
 
-    /// Reports an error in a message to the client that sent it, if its queue has room.
+    /// Reports a stream error to a client if its queue has enough room.
     pub fn send_error(&mut self, to: ClientId, error: StreamError) {
         if self.clients.get(&to).is_some_and(|client| client.queue.capacity() > MIN_CAPACITY_FOR_ERRORS) {
             self.send(to, Update::Error(error));
         }
     }
 
-    /// Sends a message to the primary. Returns `false` if there is no primary or the message was lost.
+    /// Sends a message to the primary. Returns `false` if there is no primary or the message was dropped.
     pub fn send_to_primary(&mut self, update: Update) -> bool {
         self.arbitration.primary().is_some_and(|primary| self.send(primary, update))
     }
 
-    /// Ends all streams, and those that are opened yet.
+    /// Ends all streams, and all that are opened later.
     pub fn close_all(&mut self) {
         self.closed = true;
         for (client, it) in std::mem::take(&mut self.clients) {

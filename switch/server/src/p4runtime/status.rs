@@ -1,4 +1,4 @@
-//! Errors as gRPC carries them: one for the call, and in a batch one for each update (P4Runtime §10).
+//! Converts errors to gRPC statuses: one for the call, and in a batch one per update (P4Runtime §10).
 
 use p4runtime::error_details;
 use p4runtime::google::rpc;
@@ -8,14 +8,14 @@ use tonic::{Code, Status};
 use weir_switch::control::ControlError;
 use weir_switch::driver::DataplaneError;
 
-/// The space of our error codes, which are the canonical ones.
+/// Error space of the codes in [`Error`], which are the canonical ones.
 pub const SPACE: &str = "weir";
 
-/// The most bytes of a status in a header. A client of gRPC's C core accepts 8 KiB of headers by default, in base64,
-/// and answers with an error of its own to more (P4Runtime section 21.1).
+/// Maximum size of the status details in a header, in bytes. Clients with gRPC's C core accept 8 KiB of headers by
+/// default, including base64, and fail with their own error above it (P4Runtime §21.1).
 const MAX_DETAILS_LEN: usize = 5 << 10;
 
-/// The most bytes of a message in a header. Some messages repeat what the client sent, of any length.
+/// Maximum length of a message in a header. Some messages quote the request, which can be of any length.
 const MAX_MESSAGE_LEN: usize = 1 << 10;
 
 fn truncate_message(mut message: String) -> String {
@@ -32,7 +32,7 @@ pub fn from_control(error: &ControlError) -> Status {
     Status::new(code(error.code), truncate_message(error.message.clone()))
 }
 
-/// Returns the status of a call that the data plane did not answer.
+/// Returns the status of a call that the data plane did not execute.
 pub fn from_dataplane(error: DataplaneError) -> Status {
     let code = match error {
         DataplaneError::Stopped => Code::Unavailable,
@@ -43,14 +43,14 @@ pub fn from_dataplane(error: DataplaneError) -> Status {
     Status::new(code, error.to_string())
 }
 
-/// Returns the status of a batch. `what` is the kind of its members in the message.
+/// Returns the status of a batch. `what` names its elements in the message.
 ///
 /// # Errors
 ///
-/// UNKNOWN, with an error for each member: at least one failed.
+/// UNKNOWN with an error per element if at least one failed.
 pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<(), Status> {
     let mut failed = (1..).zip(results).filter_map(|(number, result)| Some((number, result.as_ref().err()?)));
-    // What was taken back or not tried is named only if nothing else is wrong.
+    // Rolled back or skipped elements are reported only if there is no other error.
     let (number, error) = match failed.clone().find(|(_, error)| error.code != rpc::Code::Aborted) {
         Some(first) => first,
         None => match failed.next() {
@@ -66,7 +66,7 @@ pub fn from_batch(what: &str, results: &[Result<(), ControlError>]) -> Result<()
     let whole = || results.iter().map(|result| to_error(result.as_ref().err(), true));
     let codes =
         || results.iter().enumerate().map(|(at, result)| to_error(result.as_ref().err(), at + 1 == number));
-    // Even without messages each error takes its type's name: a long batch is not tried.
+    // Without messages, each error still contains the name of its type: skip encoding when even this cannot fit.
     let fitting = (results.len() <= MAX_DETAILS_LEN / Error::NAME.len())
         .then(|| [encode_details(&message, whole()), encode_details(&message, codes())])
         .and_then(|details| details.into_iter().find(|details| details.len() <= MAX_DETAILS_LEN));

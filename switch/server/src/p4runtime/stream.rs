@@ -1,4 +1,5 @@
-//! One StreamChannel: bids, packet-outs and acknowledgements in; what the client is told comes from [`super::relay`].
+//! One StreamChannel: handles bids, packet-outs and acknowledgements. [`super::notifications`] sends the data plane's
+//! messages.
 
 use super::admission::CallGuard;
 use super::device::{DECODE_ALLOWANCE, Device, lock};
@@ -21,14 +22,14 @@ use tonic::{Status, Streaming};
 use weir_switch::control::ControlError;
 use weir_switch::driver::DataplaneError;
 
-/// Time that the reason of its end may wait for a client that reads slowly.
+/// Time that the final status may wait for a client that reads slowly.
 const FINAL_STATUS_TIMEOUT: Duration = Duration::from_secs(1);
-/// The longest frame that a packet-out can be: nothing longer fits an IPv4 packet.
+/// Maximum frame length of a packet-out; an IPv4 packet cannot be longer.
 const MAX_FRAME_LEN: usize = 1 << 16;
-/// The largest packet-out that is repeated in an error, bytes: a jumbo frame with its header.
+/// Maximum size in bytes of a packet-out that an error repeats: a jumbo frame with its header.
 const MAX_ECHOED_PACKET: usize = 9 << 10;
-/// Number of attempts, with a pause before each, to pass a packet-out to a busy data plane before it is refused. The
-/// stream is not read meanwhile, so that the client waits too.
+/// Number of attempts to pass a packet-out to a busy data plane, with a pause of `RETRY` before each. The stream is
+/// not read meanwhile, which slows the client down.
 const PACKET_OUT_RETRIES: u32 = 100;
 const RETRY: Duration = Duration::from_millis(1);
 
@@ -48,12 +49,12 @@ pub async fn serve(
         device.after_election(&sessions, before);
     }
     if let Some(status) = status {
-        // A client that does not take it will find its stream ended.
+        // If the client does not accept the status, dropping the queue ends its stream.
         let _ = queue.send_timeout(Err(status), FINAL_STATUS_TIMEOUT).await;
     }
 }
 
-/// Serves a stream. Returns the reason why it ends; `None` if its client ended it.
+/// Processes the messages of a stream. Returns the status with which it must end; `None` if the client ended it.
 async fn run(
     device: &Device,
     client: ClientId,
@@ -132,7 +133,7 @@ async fn packet_out(device: &Device, client: ClientId, packet: PacketOut) -> Res
     })
 }
 
-/// Returns the packet-out that an error belongs to; a large one is left out, since errors wait in a queue.
+/// Returns error details with the packet-out. A large one is omitted, since errors are queued.
 fn packet_out_details(packet: PacketOut) -> Details {
     let packet_out = Some(packet).filter(|packet| packet.encoded_len() <= MAX_ECHOED_PACKET);
     Details::PacketOut(PacketOutError { packet_out })

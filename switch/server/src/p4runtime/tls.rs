@@ -1,4 +1,4 @@
-//! The certificates of a server.
+//! The TLS configuration of a server.
 
 use rustls_pki_types::pem::PemObject;
 use rustls_pki_types::{CertificateDer, UnixTime};
@@ -6,14 +6,13 @@ use std::time::{Duration, SystemTime, UNIX_EPOCH};
 use tonic::transport::{Certificate, Identity, ServerTlsConfig};
 use webpki::{EndEntityCert, Error, KeyUsage};
 
-/// Certificates, as PEM.
+/// Certificates and key, in PEM.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct TlsConfig {
-    /// The server's certificate, and those between it and the root.
+    /// Server certificate, followed by intermediate certificates.
     pub certificate: Vec<u8>,
-    /// Its private key.
     pub key: Vec<u8>,
-    /// Set: every client must show a certificate that one of these vouches for.
+    /// If set, every client must present a certificate issued by one of these CAs.
     pub client_roots: Option<Vec<u8>>,
 }
 
@@ -26,8 +25,8 @@ impl TlsConfig {
         }
     }
 
-    /// Says when the server's certificate, or one between it and the root, expired or becomes valid, such as "it
-    /// expired 3 days ago". `None` if all are valid at `now`, and if they cannot be read: the server reports that
+    /// Describes a certificate of the chain that has expired or is not yet valid, such as "it expired 3 days ago".
+    /// Returns `None` if all are valid at `now`. Unreadable certificates are ignored here; the server reports them
     /// when it starts.
     pub fn validity_problem(&self, now: SystemTime) -> Option<String> {
         let now = UnixTime::since_unix_epoch(now.duration_since(UNIX_EPOCH).ok()?);
@@ -36,7 +35,8 @@ impl TlsConfig {
         };
         CertificateDer::pem_slice_iter(&self.certificate).flatten().find_map(|certificate| {
             let certificate = EndEntityCert::try_from(&certificate).ok()?;
-            // The dates are checked first. No authority is given, so that it ends with an error in any case.
+            // Dates are verified first. Verification always fails, since no trust anchor is given; only the kind of
+            // error matters.
             let usage = KeyUsage::server_auth();
             match certificate.verify_for_usage(&[], &[], &[], now, usage, None, None).err()? {
                 Error::CertExpired { not_after, .. } => {
@@ -51,7 +51,7 @@ impl TlsConfig {
     }
 }
 
-/// Returns a time as people say it.
+/// Formats a duration in hours or days.
 fn format_duration(time: Duration) -> String {
     let hours = time.as_secs() / 3600;
     match hours {

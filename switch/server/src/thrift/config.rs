@@ -1,4 +1,4 @@
-//! The program itself: its JSON, for clients who want to know its names; and what is configured elsewhere here.
+//! Calls on the program: its JSON and program swaps. Also rejects calls for functions that are configured elsewhere.
 
 use super::service::{CallError, CallResult, Service, check_context};
 use super::simple_pre_lag::Pre;
@@ -21,11 +21,11 @@ const LEARN_ERROR: i32 = 3;
 const INVALID_RESOURCE_TYPE: i32 = 0;
 const INVALID_RESOURCE_NAME: i32 = 1;
 
-/// `BmResourceType` in order: where the JSON has such objects.
+/// JSON keys of the objects of each `BmResourceType`, in the order of the enum.
 const RESOURCES: [&str; 6] =
     ["tables", "action_profiles", "counter_arrays", "meter_arrays", "register_arrays", "learn_lists"];
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_get_config" => json(service).map(Value::text),
@@ -37,12 +37,12 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
         }
         "bm_load_new_config" => load(service, args),
         "bm_swap_configs" => swap(service),
-        // Digests go by P4Runtime.
+        // Digests are configured over P4Runtime.
         "bm_learning_ack"
         | "bm_learning_ack_buffer"
         | "bm_learning_set_timeout"
         | "bm_learning_set_buffer_size" => Err(CallError::Exception(LEARN_ERROR)),
-        // A program's hashes are what it says.
+        // The hash functions of a program cannot be changed at run time.
         "bm_set_crc16_custom_parameters" | "bm_set_crc32_custom_parameters" | "bm_set_toeplitz_hash_key" => {
             Err(CallError::Exception(INVALID_CALCULATION_NAME))
         }
@@ -55,7 +55,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-/// Returns the program that was loaded last; without one, an empty object as in BMv2.
+/// Returns the JSON of the program that was loaded last, or an empty object without one, as in BMv2.
 fn json(service: &Service) -> Result<String, CallError> {
     if let Some(loaded) = &service.pending_switch {
         return Ok(loaded.pipeline().program().json().to_owned());
@@ -80,7 +80,7 @@ fn id_from_name(service: &Service, args: &Fields) -> CallResult {
     Ok(Value::I32(id))
 }
 
-/// Makes a switch with the program that a client sends. Packets pass the present one until the swap.
+/// Loads a program on a new switch. The current one forwards packets until the swap.
 fn load(service: &mut Service, args: &Fields) -> CallResult {
     if service.pending_switch.is_some() {
         return Err(CallError::Exception(ONGOING_SWAP));
@@ -91,8 +91,8 @@ fn load(service: &mut Service, args: &Fields) -> CallResult {
     Ok(Value::Void)
 }
 
-/// Puts in the switch that was loaded. Multicast groups and clone sessions are the target's and stay, as in BMv2;
-/// packets that wait are lost.
+/// Installs the loaded switch. As in BMv2, multicast groups and clone sessions belong to the target and are kept;
+/// queued packets are lost.
 fn swap(service: &mut Service) -> CallResult {
     let mut switch = service.pending_switch.take().ok_or(CallError::Exception(NO_ONGOING_SWAP))?;
     let state = service
@@ -114,7 +114,7 @@ fn swap(service: &mut Service) -> CallResult {
     Ok(Value::Void)
 }
 
-/// Returns a switch with nothing in its tables.
+/// Returns a switch with empty tables.
 fn new_switch(service: &Service, program: Arc<Program>) -> Result<Box<Switch>, CallError> {
     let config = service.handle.switch_config().wait()?;
     let switch = Switch::new(program, config, service.seed);
@@ -128,8 +128,8 @@ fn set_sessions(switch: &mut Switch, sessions: BTreeMap<u16, CloneSession>) -> R
     Ok(())
 }
 
-/// Tables, cells and multicast groups as they are when the program starts; clone sessions stay, as in BMv2
-/// (`SimpleSwitch::reset_target_state_`). Packets that wait are lost.
+/// Resets tables, cells and multicast groups to the initial state of the program. As in BMv2
+/// (`SimpleSwitch::reset_target_state_`), clone sessions are kept; queued packets are lost.
 fn reset_state(service: &mut Service) -> CallResult {
     if let Some(loaded) = &service.pending_switch {
         let program = loaded.pipeline().program().clone();

@@ -1,4 +1,4 @@
-//! One client: its calls one after the other, each within bounds.
+//! Serves one client: handles its calls in order, each within limits of size and time.
 
 use super::service::{CallError, Service};
 use super::value::{Fields, Value, limits};
@@ -13,18 +13,17 @@ use thrift::protocol::{
     TOutputProtocol,
 };
 
-/// Clients at once. One more takes the place of the one that has been idle longest.
+/// Maximum number of clients. A further one evicts the client that has been idle longest.
 const MAX_CONNECTIONS: usize = 16;
-/// The longest call. It holds a program of 1 MiB.
+/// Maximum length of a call, enough for a program of 1 MiB.
 const MAX_CALL_LEN: usize = (1 << 20) + (64 << 10);
-/// The longest answer: some 100,000 entries of a table.
+/// Maximum length of a reply: some 100,000 table entries.
 const MAX_REPLY_LEN: usize = 32 << 20;
-/// From a call's first byte to its last, and from an answer's. Between calls a client may be idle for ever: people
-/// type them.
+/// Timeout from the first to the last byte of a call, and of a reply. There is no timeout between calls, since users
+/// type them in a CLI.
 const CALL_TIMEOUT: Duration = Duration::from_secs(10);
 const BUFFER: usize = 4096;
 
-/// The open connections.
 #[derive(Debug, Default)]
 pub(super) struct Connections {
     peers: Mutex<Peers>,
@@ -34,24 +33,24 @@ pub(super) struct Connections {
 #[derive(Debug, Default)]
 struct Peers {
     by_number: BTreeMap<u64, Peer>,
-    /// The number of the next one; none is used twice.
+    /// Numbers are not reused.
     next: u64,
 }
 
 #[derive(Debug)]
 struct Peer {
     stream: TcpStream,
-    /// Since when it is between two calls; `None` within one.
+    /// Start of the idle time; `None` during a call.
     idle: Option<Instant>,
 }
 
 impl Connections {
-    /// Nothing runs under the lock that could panic and leave a state half changed.
+    /// Ignores poisoning: no code that runs under the lock can panic in the middle of a change.
     fn lock(&self) -> MutexGuard<'_, Peers> {
         self.peers.lock().unwrap_or_else(PoisonError::into_inner)
     }
 
-    /// Ends all connections, those to come too.
+    /// Ends all connections, and all that are accepted later.
     pub fn close(&self) {
         let peers = self.lock();
         self.closed.store(true, Ordering::SeqCst);
@@ -64,13 +63,13 @@ impl Connections {
 }
 
 impl Peer {
-    /// Its thread sees the end of the stream. A peer that is gone already is as good.
+    /// Ends the peer's thread, which reads the end of the stream. Fails only if the peer has already disconnected.
     fn shutdown(&self) {
         let _ = self.stream.shutdown(Shutdown::Both);
     }
 }
 
-/// A place among the connections, given back when dropped.
+/// RAII guard of a slot for one connection.
 #[derive(Debug)]
 pub(super) struct ConnectionPermit {
     connections: Arc<Connections>,
@@ -78,7 +77,7 @@ pub(super) struct ConnectionPermit {
 }
 
 impl ConnectionPermit {
-    /// `None`: the server ends, or all places are taken by clients with open calls.
+    /// Returns `None` if the server is closing or all slots are taken by clients with calls in progress.
     pub fn take(connections: &Arc<Connections>, stream: &TcpStream) -> Option<ConnectionPermit> {
         let stream = stream.try_clone().ok()?;
         let mut peers = connections.lock();
@@ -112,7 +111,7 @@ impl Drop for ConnectionPermit {
     }
 }
 
-/// A stream with bounds: what a call may take in bytes and time.
+/// A stream with limits on the bytes and the duration of a call.
 struct BoundedStream {
     stream: TcpStream,
     buffer: Box<[u8; BUFFER]>,
@@ -123,7 +122,7 @@ struct BoundedStream {
 }
 
 impl BoundedStream {
-    /// Waits for the first byte of a call. `false`: the peer is gone.
+    /// Waits for the first byte of a call. Returns `false` if the peer has disconnected.
     fn next_call(&mut self) -> io::Result<bool> {
         (self.left, self.deadline) = (MAX_CALL_LEN, None);
         if self.at == self.end {
@@ -182,9 +181,9 @@ impl Read for BoundedStream {
     }
 }
 
-/// Serves a client until it leaves or does what it must not.
+/// Serves a client until it disconnects or sends an invalid call.
 pub(super) fn serve(stream: TcpStream, slot: &ConnectionPermit, service: &Mutex<Service>) {
-    // Answers are sent whole: there is nothing to wait for.
+    // Replies are written at once, so delaying small segments gains nothing.
     let _ = stream.set_nodelay(true);
     let buffer = Box::new([0; BUFFER]);
     let mut peer = BoundedStream { stream, buffer, at: 0, end: 0, left: 0, deadline: None };
@@ -199,8 +198,8 @@ pub(super) fn serve(stream: TcpStream, slot: &ConnectionPermit, service: &Mutex<
     let _ = peer.stream.shutdown(Shutdown::Both);
 }
 
-/// Sends an answer. The client is idle before the last part goes out: once it has read its whole answer, it counts as
-/// idle since then, however late this thread runs again.
+/// Sends a reply. The client is marked idle before the last part is sent: a client that has read its whole reply must
+/// not still count as busy when its own next connection needs a slot.
 fn send_answer(peer: &mut BoundedStream, slot: &ConnectionPermit, answer: &[u8]) -> io::Result<()> {
     let (first, last) = answer.split_at(answer.len().saturating_sub(BUFFER));
     peer.send(first)?;
@@ -208,8 +207,8 @@ fn send_answer(peer: &mut BoundedStream, slot: &ConnectionPermit, answer: &[u8])
     peer.send(last)
 }
 
-/// Reads a call and returns its encoded answer. A malformed call ends the connection, as the beginning of the next
-/// one is unknown.
+/// Reads a call and returns the encoded reply. A malformed call ends the connection, since the start of the next call
+/// is unknown.
 fn answer(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<Vec<u8>> {
     let mut protocol = TBinaryInputProtocol::with_config(&mut *peer, true, limits()?);
     let message = protocol.read_message_begin()?;
@@ -229,7 +228,7 @@ fn answer(peer: &mut BoundedStream, service: &Mutex<Service>) -> thrift::Result<
     Ok(bytes)
 }
 
-/// Returns the bytes of an answer. A result is field 0 of a struct, a declared exception field 1.
+/// Encodes a reply. A result is field 0 of a struct, a declared exception field 1.
 fn encode(method: &str, sequence: i32, answer: &Result<Value, CallError>) -> thrift::Result<Vec<u8>> {
     let mut bytes = Vec::new();
     let mut protocol = TBinaryOutputProtocol::new(&mut bytes, true);
@@ -238,7 +237,7 @@ fn encode(method: &str, sequence: i32, answer: &Result<Value, CallError>) -> thr
         Err(CallError::Exception(code)) => {
             (TMessageType::Reply, Fields(vec![(1, Value::structure([(1, Value::I32(*code))]))]))
         }
-        // TApplicationException: text, then kind.
+        // TApplicationException has the message in field 1 and the type in field 2.
         Err(CallError::Application(kind, text)) => {
             (TMessageType::Exception, Fields(vec![(1, Value::text(text)), (2, Value::I32(*kind as i32))]))
         }

@@ -1,20 +1,20 @@
-//! `bm_dev_mgr_*` and `bm_mgmt_get_info`: interfaces, and who this is.
+//! `bm_dev_mgr_*` and `bm_mgmt_get_info`: ports, and identification of the switch.
 
 use super::service::{CallError, CallResult, Service};
 use super::value::{Fields, Value};
 use thrift::protocol::TType;
 
-/// `DevMgrErrorCode` (standard.thrift) has no other.
+/// The only value of `DevMgrErrorCode` (standard.thrift).
 const ERROR: i32 = 1;
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_dev_mgr_add_port" => add(service, args),
         "bm_dev_mgr_remove_port" => remove(service, args),
         "bm_dev_mgr_show_ports" => show(service),
         "bm_mgmt_get_info" => {
-            // `BmConfig`: there are no sockets for notifications, events and debuggers.
+            // `BmConfig` without the sockets for notifications, events and the debugger, which the switch lacks.
             let (device, port) = (service.device_id as i64, i32::from(service.port));
             Ok(Value::structure([(1, Value::I64(device)), (2, Value::I32(port))]))
         }
@@ -40,7 +40,7 @@ fn remove(service: &Service, args: &Fields) -> CallResult {
     done(service.handle.remove_port(number(args, 1)?).wait())
 }
 
-/// The exception has no text, so the reason goes to the log.
+/// Converts a result. The exception has no text, so the reason is logged.
 fn done(answer: Result<(), weir_switch::driver::DataplaneError>) -> CallResult {
     answer.map(|()| Value::Void).map_err(|error| {
         tracing::warn!(%error, "refused");

@@ -1,4 +1,4 @@
-//! `bm_mt_*`: what is read from tables, and the direct counters and meters of their entries.
+//! `bm_mt_*`: reads tables, and reads and writes direct counters and meters.
 
 use super::externs::{rates_of, rates_value};
 use super::service::{CallResult, Service};
@@ -16,12 +16,12 @@ mod action_type {
     pub const GRP_HANDLE: i32 = 3;
 }
 
-/// Number of rows that are read between two batches of frames.
+/// Number of rows read between two batches of frames.
 const ROWS_AT_ONCE: usize = 128;
-/// The priority of an entry that has none.
+/// Priority in the options of an entry without one.
 const NO_PRIORITY: i32 = -1;
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_mt_get_num_entries" => on_table(service, args, |pipeline, table| {
@@ -48,7 +48,7 @@ fn info(pipeline: &Pipeline, table: TableId) -> Result<TableInfo, TableErrorCode
     found.map(|(_, info)| info.clone()).ok_or(TableErrorCode(code::INVALID_TABLE_NAME))
 }
 
-/// A few rows at a time: frames go on in between.
+/// Reads the entries in chunks, so that frames are processed in between.
 fn get_entries(service: &mut Service, args: &Fields) -> CallResult {
     let rows = on_table(service, args, |pipeline, table| Ok(pipeline.table_rows(table)))?;
     let mut entries = Vec::new();
@@ -92,7 +92,7 @@ fn get_entry_from_key(service: &mut Service, args: &Fields) -> CallResult {
     })
 }
 
-/// `BmMtEntry`. Only entries that may time out have a life.
+/// Encodes `BmMtEntry`. Only entries with an idle timeout have a `life`.
 fn entry_value(pipeline: &Pipeline, table: TableId, info: &TableInfo, entry: &TableEntry) -> Value {
     let idle = pipeline.ticks_since_hit(table, entry.handle).ok().flatten();
     let life = idle.filter(|_| entry.idle_timeout > 0).map(|idle| {
@@ -114,7 +114,7 @@ fn options_value(priority: i32) -> Value {
     Value::structure([(1, Value::I32(priority))])
 }
 
-/// `BmMatchParam`.
+/// Encodes `BmMatchParam`.
 fn param_value(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
     let bytes = bits.div_ceil(8) as usize;
     let (ty, fields) = match (kind, part) {
@@ -144,7 +144,7 @@ fn param_value(kind: MatchKind, bits: u32, part: &KeyMatch) -> Value {
     Value::structure([(1, Value::I32(ty)), (ty as i16 + 2, found)])
 }
 
-/// `BmActionEntry`.
+/// Encodes `BmActionEntry`.
 fn action_value(action: Option<&ActionCall>) -> Value {
     let of_type = |ty| (1, Value::I32(ty));
     Value::structure(match action {
@@ -161,7 +161,7 @@ fn action_value(action: Option<&ActionCall>) -> Value {
     })
 }
 
-/// `BmActionData`: without leading zeros, as BMv2 keeps it.
+/// Encodes `BmActionData`. Leading zero bytes are removed, as in BMv2.
 pub(super) fn data_value(args: &[Vec<u8>]) -> Value {
     let short = |arg: &Vec<u8>| {
         let zeros = arg.iter().take_while(|byte| **byte == 0).count().min(arg.len().saturating_sub(1));
@@ -176,12 +176,12 @@ fn require(has: bool, code: i32) -> Result<(), TableErrorCode> {
     if has { Ok(()) } else { Err(TableErrorCode(code)) }
 }
 
-/// `BmCounterValue`.
+/// Encodes `BmCounterValue`.
 pub(super) fn counter_value(value: CounterValue) -> Value {
     Value::structure([(1, Value::I64(value.bytes as i64)), (2, Value::I64(value.packets as i64))])
 }
 
-/// Of `BmCounterValue`.
+/// Decodes `BmCounterValue`.
 pub(super) fn counter_of(value: &Fields) -> thrift::Result<CounterValue> {
     Ok(CounterValue { bytes: value.i64(1)? as u64, packets: value.i64(2)? as u64 })
 }

@@ -6,7 +6,7 @@ use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{CounterValue, MeterRates, Pipeline, TableError};
 
-/// The codes that counters, meters and registers share (`CounterOperationErrorCode` and so on, standard.thrift).
+/// Codes that counters, meters and registers share (`CounterOperationErrorCode` and others, standard.thrift).
 const INVALID_NAME: i32 = 1;
 const INVALID_INDEX: i32 = 2;
 /// `RegisterOperationErrorCode` and `CounterOperationErrorCode`.
@@ -18,12 +18,12 @@ const INVALID_BURST_SIZE_VALUE: i32 = 5;
 /// `ParseVSetOperationErrorCode`.
 const VALUE_SET_ERROR: i32 = 2;
 
-/// Meters are set in units per microsecond, the pipeline keeps units per second.
+/// Thrift has meter rates per microsecond, the pipeline per second.
 const US_PER_SECOND: f64 = 1e6;
-/// Number of cells that are read or written between two batches of frames.
+/// Number of cells read or written between two batches of frames.
 const CELLS_AT_ONCE: usize = 4096;
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_counter_read" => on_array(service, args, index(args), |pipeline, name, index| {
@@ -52,7 +52,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
                 pipeline.register_write(name, index, &[0])
             })
         }
-        // Value sets are a matter of P4Runtime here.
+        // Value sets are supported only over P4Runtime.
         "bm_parse_vset_add" | "bm_parse_vset_remove" | "bm_parse_vset_get" | "bm_parse_vset_clear" => {
             Err(CallError::Exception(VALUE_SET_ERROR))
         }
@@ -69,12 +69,12 @@ fn error_code(error: &TableError) -> i32 {
     }
 }
 
-/// Returns the index that field 3 gives. BMv2 takes a negative one for a large one.
+/// Returns the index in field 3. As in BMv2, a negative index is read as a large unsigned one.
 fn index(args: &Fields) -> thrift::Result<usize> {
     Ok(args.i32(3)? as u32 as usize)
 }
 
-/// Runs something on the array that field 2 names.
+/// Runs an operation on the array named in field 2.
 fn on_array<R: Send + 'static>(
     service: &mut Service,
     args: &Fields,
@@ -86,7 +86,7 @@ fn on_array<R: Send + 'static>(
     service.on_pipeline(INVALID_NAME, error_code, move |pipeline| operation(pipeline, &name, index))
 }
 
-/// Does something to every cell of the array that field 2 names, a few at a time: frames go on in between.
+/// Runs an operation on every cell of the array named in field 2, in chunks so that frames are processed in between.
 fn for_each_cell(
     service: &mut Service,
     args: &Fields,
@@ -112,7 +112,7 @@ fn counter_write(service: &mut Service, args: &Fields) -> CallResult {
 
 // ---- Meters ------------------------------------------------------------------------------------
 
-/// Reads a list of two `BmMeterRateConfig`, or says with which code of meters it is refused.
+/// Decodes a list of two `BmMeterRateConfig`. The inner error is a code of `MeterOperationErrorCode`.
 pub(super) fn rates_of(args: &Fields, id: i16) -> thrift::Result<Result<MeterRates, i32>> {
     let mut rates = Vec::new();
     for rate in args.structs(id)? {
@@ -128,7 +128,7 @@ pub(super) fn rates_of(args: &Fields, id: i16) -> thrift::Result<Result<MeterRat
     Ok(Ok(MeterRates { cir: cir.round() as u64, cburst, pir: pir.round() as u64, pburst }))
 }
 
-/// Returns a list of `BmMeterRateConfig`; empty for a meter without rates.
+/// Encodes a list of `BmMeterRateConfig`; empty for a meter without rates.
 pub(super) fn rates_value(rates: Option<MeterRates>) -> Value {
     let rate = |rate: u64, burst: u64| {
         let burst = i32::try_from(burst).unwrap_or(i32::MAX);
@@ -145,7 +145,7 @@ fn set_rates(
     cell: Option<thrift::Result<usize>>,
 ) -> CallResult {
     let rates = rates_of(args, id)?;
-    // An unknown meter is refused before its rates are looked at.
+    // Report an unknown meter before invalid rates.
     on_array(service, args, Ok(0), |pipeline, name, _| pipeline.meter_size(name))?;
     let rates = rates.map_err(CallError::Exception)?;
     match cell {
@@ -180,7 +180,7 @@ fn register_read_all(service: &mut Service, args: &Fields) -> CallResult {
     Ok(Value::List(TType::I64, values))
 }
 
-/// Writes a number to a register, as many of its low bits as there are.
+/// Writes the low bits of a number that fit the register.
 fn write_truncated(pipeline: &mut Pipeline, name: &str, index: usize, value: i64) -> Result<(), TableError> {
     let (_, bits) = pipeline.register_info(name)?;
     let kept = if bits < i64::BITS { value & ((1 << bits) - 1) } else { value };
@@ -195,7 +195,8 @@ fn register_write(service: &mut Service, args: &Fields) -> CallResult {
     })
 }
 
-/// From the first index to the one before the last, all or none.
+/// Writes the cells from the index in field 3 up to, but not including, the one in field 4. Writes none if the range is
+/// invalid.
 fn register_write_range(service: &mut Service, args: &Fields) -> CallResult {
     let (end, value) = (args.i32(4)? as u32 as usize, args.i64(5)?);
     let (cells, first) = on_array(service, args, index(args), |pipeline, name, first| {

@@ -1,13 +1,13 @@
 //! The Thrift server of `weir switch`: the part of simple_switch's interface that simple_switch_CLI and p4-utils use.
 //!
-//! BMv2 serves three services over one TCP port, told apart by Thrift's multiplexed protocol: `standard` (tables,
-//! cells, ports, the program), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone sessions). The calls
-//! are in one file each; they become commands of a [`DataplaneHandle`]. A refusal is answered with BMv2's exception
-//! and code. `docs/thrift.md` lists the verbs of the command line that work.
+//! BMv2 serves three services on one TCP port, distinguished by Thrift's multiplexed protocol: `standard` (tables,
+//! cells, ports, the program; in six files), `simple_pre_lag` (multicast) and `simple_switch` (queues, clone
+//! sessions). Each call becomes a command of a [`DataplaneHandle`]. Errors are returned as BMv2's exceptions and
+//! codes. `docs/thrift.md` lists the supported commands of the CLI.
 //!
-//! Peers may be hostile: a call is bounded in bytes, elements, depth and time, the number of connections is bounded
-//! too, and nothing is reserved on a peer's word. There is no authentication in Thrift: who reaches the port controls
-//! the switch, as in BMv2.
+//! Peers are untrusted: size, number of elements, nesting and duration of a call and the number of connections are
+//! limited, and no memory is reserved for announced lengths. Thrift has no authentication: as in BMv2, any client
+//! that reaches the port controls the switch.
 
 mod config;
 mod connection;
@@ -34,30 +34,29 @@ use std::thread::JoinHandle;
 use std::time::Duration;
 use weir_switch::driver::DataplaneHandle;
 
-/// Delay of the server when the system has no more sockets or threads.
+/// Delay after a failed accept or thread start, for example when there are no file descriptors left.
 const ACCEPT_RETRY_DELAY: Duration = Duration::from_millis(100);
 
-/// Configuration of a server.
 #[derive(Clone, Debug)]
 pub struct ThriftConfig {
-    /// Address on which it listens; port 0 for any free one.
+    /// Listening address; port 0 selects a free port.
     pub listen: SocketAddr,
     /// Device id that `switch_info` shows.
     pub device_id: u64,
-    /// Seed of the program's random numbers after `reset_state`.
+    /// Seed of the `random` extern after `reset_state`.
     pub seed: u64,
-    /// True if clients may load programs (`load_new_config_file`, `swap_configs`).
+    /// Whether clients may load programs (`load_new_config_file`, `swap_configs`).
     pub allow_config_swap: bool,
-    /// The programs of the process.
+    /// Loaded programs of the process, shared with the P4Runtime servers.
     pub programs: Arc<Programs>,
 }
 
 impl ThriftConfig {
-    /// BMv2's port (options_parse.cpp, `default_thrift_port`).
+    /// Default port of BMv2 (options_parse.cpp, `default_thrift_port`).
     pub const PORT: u16 = 9090;
 }
 
-/// A running server. Dropping it ends all its connections and waits for its thread.
+/// A running server. Dropping it ends all connections and waits for the accepting thread.
 #[derive(Debug)]
 pub struct ThriftServer {
     address: SocketAddr,
@@ -67,11 +66,11 @@ pub struct ThriftServer {
 }
 
 impl ThriftServer {
-    /// Listens and serves the switch behind the handle.
+    /// Starts a server for the switch behind the handle.
     ///
     /// # Errors
     ///
-    /// The address cannot be bound, or the system gives no thread.
+    /// The address cannot be bound, or the system provides no thread.
     pub fn start(handle: DataplaneHandle, config: &ThriftConfig) -> io::Result<ThriftServer> {
         let listener = TcpListener::bind(config.listen)?;
         let address = listener.local_addr()?;
@@ -93,7 +92,7 @@ impl ThriftServer {
         Ok(ThriftServer { address, listener, connections, thread })
     }
 
-    /// Returns the address on which the server listens.
+    /// Returns the listening address.
     pub fn address(&self) -> SocketAddr {
         self.address
     }
@@ -102,7 +101,7 @@ impl ThriftServer {
 impl Drop for ThriftServer {
     fn drop(&mut self) {
         self.connections.close();
-        // It makes `accept` return; a listener that is shut down already is as good.
+        // Makes `accept` return. Fails only if the listener is already shut down.
         let _ = rustix::net::shutdown(&self.listener, rustix::net::Shutdown::Both);
         if let Some(thread) = self.thread.take() {
             let _ = thread.join();

@@ -1,4 +1,4 @@
-//! `bm_mt_act_prof_*`: action profiles, their members and groups.
+//! `bm_mt_act_prof_*`: action profiles with their members and groups.
 
 use super::entries::data_value;
 use super::service::{CallError, CallResult, Service, check_context};
@@ -7,10 +7,10 @@ use super::value::{Fields, Value};
 use thrift::protocol::TType;
 use weir_switch::pipeline::{ActionCall, GroupHandle, MemberHandle, Pipeline, TableError};
 
-/// The most members, and the most groups, that a profile gets by Thrift. BMv2 has no bound.
+/// Maximum number of members, and of groups, per profile over Thrift; BMv2 has no limit.
 const MAX_PROFILE_ITEMS: usize = 1 << 16;
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method.strip_prefix("bm_mt_act_prof_")? {
         "add_member" => add_member(service, args),
@@ -39,7 +39,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-/// Runs something with the profile that field 2 names.
+/// Runs an operation on the profile named in field 2.
 fn on_profile<R: Send + 'static>(
     service: &mut Service,
     args: &Fields,
@@ -60,7 +60,7 @@ fn member(args: &Fields, id: i16) -> thrift::Result<MemberHandle> {
     Ok(MemberHandle(args.i32(id)? as u32))
 }
 
-/// A member's action is wrong by its name or by its arguments.
+/// Returns the code for an invalid member: unknown action name, or another error.
 fn member_error(error: TableError) -> TableErrorCode {
     match error {
         TableError::Invalid(what) if what.contains("has no action") => {
@@ -145,7 +145,7 @@ fn change_group(
     })
 }
 
-/// `BmMtActProfMember`.
+/// Encodes `BmMtActProfMember`.
 fn member_value((handle, action): &(MemberHandle, ActionCall)) -> Value {
     let (name, args) = match action {
         ActionCall::Action { name, args } => (name.as_str(), args.as_slice()),
@@ -154,7 +154,7 @@ fn member_value((handle, action): &(MemberHandle, ActionCall)) -> Value {
     Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::text(name)), (3, data_value(args))])
 }
 
-/// `BmMtActProfGroup`.
+/// Encodes `BmMtActProfGroup`.
 fn group_value(handle: GroupHandle, members: &[MemberHandle]) -> Value {
     let members = members.iter().map(|member| Value::I32(member.0 as i32)).collect();
     Value::structure([(1, Value::I32(handle.0 as i32)), (2, Value::List(TType::I32, members))])

@@ -1,4 +1,4 @@
-//! The common part of all services: finding the function that answers a call, and its result.
+//! The common part of all Thrift services: state, dispatch of calls, and errors.
 
 use super::simple_pre_lag::Pre;
 use super::value::{Fields, Value};
@@ -11,16 +11,15 @@ use weir_switch::driver::{DataplaneError, DataplaneHandle};
 use weir_switch::pipeline::{Pipeline, TableError};
 use weir_units::Time;
 
-/// A reason why a call has no result.
+/// The reason why a call has no result.
 #[derive(Debug)]
 pub(super) enum CallError {
-    /// The exception that BMv2's definition gives the call: all of them are a struct of one error code.
+    /// The exception that BMv2 declares for the call. All of these are structs with one error code.
     Exception(i32),
-    /// An exception of Thrift itself.
+    /// TApplicationException of Thrift itself.
     Application(ApplicationErrorKind, String),
 }
 
-/// Result of a call.
 pub(super) type CallResult = Result<Value, CallError>;
 
 impl CallError {
@@ -29,7 +28,7 @@ impl CallError {
     }
 }
 
-/// Arguments that are missing or of another type.
+/// For arguments that are missing or have another type.
 impl From<thrift::Error> for CallError {
     fn from(error: thrift::Error) -> CallError {
         let text = match error {
@@ -46,25 +45,25 @@ impl From<DataplaneError> for CallError {
     }
 }
 
-/// All services of one switch.
+/// The state of all services of one switch.
 pub(super) struct Service {
     pub handle: DataplaneHandle,
     pub device_id: u64,
-    /// The port that it is served on.
+    /// Port of this server, for `bm_mgmt_get_info`.
     pub port: u16,
-    /// Seed of the random numbers after `reset_state`.
+    /// Seed of the `random` extern after `reset_state`.
     pub seed: u64,
     pub pre: Pre,
-    /// False if clients may not load programs.
+    /// Whether clients may load programs.
     pub allow_config_swap: bool,
     pub programs: Arc<Programs>,
-    /// A switch with the program that `bm_load_new_config` loaded, until `bm_swap_configs` puts it in. As in BMv2,
-    /// tables and cells are meanwhile its own.
+    /// Switch with the program of `bm_load_new_config` until `bm_swap_configs` installs it. As in BMv2, calls on
+    /// tables and cells refer to it in the meantime.
     pub pending_switch: Option<Box<Switch>>,
 }
 
 impl Service {
-    /// Answers a call: `service:method`, as Thrift's multiplexed protocol names it.
+    /// Executes a call named `service:method`, as in Thrift's multiplexed protocol.
     pub fn call(&mut self, name: &str, args: &Fields) -> CallResult {
         let answer = match name.split_once(':') {
             Some(("standard", method)) => tables::call(self, method, args)
@@ -85,12 +84,11 @@ impl Service {
         })
     }
 
-    /// Runs an operation on the switch. Without a program no name exists: `unknown` is the code of that
-    /// error.
+    /// Runs an operation on the switch. Without a program no object exists, so the call fails with the code `unknown`.
     ///
     /// # Errors
     ///
-    /// The switch runs no program, or the data plane does not answer.
+    /// The switch runs no program, or the data plane does not reply.
     pub fn on_switch<R: Send + 'static>(
         &self,
         unknown: i32,
@@ -106,12 +104,12 @@ impl Service {
         }
     }
 
-    /// Runs an operation on the program that was loaded last: the one that runs, or one that waits for
+    /// Runs an operation on the program that was loaded last: the running one, or the one that waits for
     /// `bm_swap_configs`.
     ///
     /// # Errors
     ///
-    /// As [`on_switch`](Self::on_switch).
+    /// See [`on_switch`](Self::on_switch).
     pub fn on_program<R: Send + 'static>(
         &mut self,
         unknown: i32,
@@ -123,11 +121,11 @@ impl Service {
         }
     }
 
-    /// Runs an operation on its pipeline; `code` gives the code of a refusal.
+    /// Runs an operation on the pipeline of that program; `code` converts its error.
     ///
     /// # Errors
     ///
-    /// The operation was refused, or as [`on_program`](Self::on_program).
+    /// The operation failed, or as for [`on_program`](Self::on_program).
     pub fn on_pipeline<R: Send + 'static>(
         &mut self,
         unknown: i32,
@@ -139,7 +137,7 @@ impl Service {
     }
 }
 
-/// The context of a call: BMv2 has several, simple_switch only the first.
+/// Checks the context of a call. BMv2's interface has several; simple_switch has only context 0.
 pub(super) fn check_context(args: &Fields) -> Result<(), CallError> {
     match args.i32(1)? {
         0 => Ok(()),

@@ -1,7 +1,8 @@
-//! `simple_pre_lag`: multicast groups as BMv2's replication engine has them, made of nodes: an instance number and ports.
+//! `simple_pre_lag`: multicast groups in BMv2's form. A group consists of nodes; a node is an instance number with
+//! ports.
 //!
-//! The switch knows groups and their copies only. Nodes and their handles are kept here; a group that somebody else
-//! has changed (P4Runtime) is taken apart into nodes again.
+//! The switch stores only groups and their replicas. Nodes and their handles are kept here. A group that was changed by
+//! other means (P4Runtime) is converted to nodes again.
 
 use super::service::{CallError, CallResult, Service, check_context};
 use super::value::{Fields, Value};
@@ -17,15 +18,15 @@ const INVALID_MGRP_HANDLE: i32 = 3;
 const INVALID_L1_HANDLE: i32 = 4;
 const ERROR: i32 = 5;
 
-/// The most groups, and the most nodes: BMv2's defaults (`--max-mc-groups`, `--max-l1-entries`).
+/// Maximum numbers of groups and of nodes: BMv2's defaults (`--max-mc-groups`, `--max-l1-entries`).
 const MAX_GROUPS: usize = 4096;
 const MAX_NODES: usize = 4096;
-/// The highest number of a link aggregation group (simple_pre_lag.h).
+/// Highest id of a link aggregation group (simple_pre_lag.h).
 const MAX_LAG: u16 = 255;
-/// Hash of every packet when BMv2 chooses a port of a link aggregation group (simple_pre_lag.cpp).
+/// BMv2 uses this constant as the hash that selects a port of a link aggregation group (simple_pre_lag.cpp).
 const LAG_HASH: usize = 0xff;
 
-/// A node: one instance number and where its copies go.
+/// A node: instance number, ports, link aggregation groups, and the group with which it is associated.
 #[derive(Clone, Debug, Default)]
 struct Node {
     instance: u16,
@@ -34,16 +35,16 @@ struct Node {
     group: Option<u16>,
 }
 
-/// The replication engine as BMv2 shows it.
+/// The replication engine in BMv2's form.
 #[derive(Debug, Default)]
 pub(super) struct Pre {
-    /// The nodes of each group, in the order in which they were associated.
+    /// Nodes of each group, in the order of association.
     groups: BTreeMap<u16, Vec<i32>>,
     nodes: BTreeMap<i32, Node>,
     lags: BTreeMap<u16, Vec<u16>>,
 }
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let operation = match method {
         "bm_mc_mgrp_create" => create_group,
@@ -60,8 +61,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(check_context(args).and_then(|()| run(service, args, operation)))
 }
 
-/// Runs an operation on the nodes and updates the switch's groups. If the switch refuses, the nodes stay as they
-/// were.
+/// Runs an operation on the nodes and updates the switch's groups. If the switch rejects them, the nodes are restored.
 fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) -> CallResult) -> CallResult {
     let groups = service.on_switch(ERROR, |switch, _| switch.multicast_groups().clone())?;
     service.pre.sync_groups(&groups);
@@ -88,7 +88,7 @@ fn run(service: &mut Service, args: &Fields, operation: fn(&mut Pre, &Fields) ->
 }
 
 impl Pre {
-    /// Returns the copies that each group makes.
+    /// Returns the replicas of each group.
     fn copies(&self) -> BTreeMap<u16, Vec<Replica>> {
         let copies =
             |nodes: &Vec<i32>| nodes.iter().flat_map(|node| self.copies_of(&self.nodes[node])).collect();
@@ -104,7 +104,8 @@ impl Pre {
         ports.map(|port| Replica { port, instance: node.instance }).collect()
     }
 
-    /// Takes over what the switch has: groups that are not the ones known here become nodes, one for each instance.
+    /// Synchronises with the switch: groups that differ from the stored ones are replaced, with a new node for each
+    /// run of replicas with the same instance.
     fn sync_groups(&mut self, groups: &BTreeMap<u16, Vec<Replica>>) {
         let known = self.copies();
         for group in known.keys().filter(|group| groups.get(group) != known.get(group)) {
@@ -132,14 +133,14 @@ impl Pre {
         }
     }
 
-    /// Gives a node the lowest handle that is free.
+    /// Inserts a node with the lowest free handle.
     fn insert(&mut self, node: Node) -> i32 {
         let handle = (0..).find(|handle| !self.nodes.contains_key(handle)).unwrap_or_default();
         self.nodes.insert(handle, node);
         handle
     }
 
-    /// Returns what `bm_mc_get_entries` shows. A node's second-level handle is always the same as its first-level one.
+    /// Returns the JSON of `bm_mc_get_entries`. The L2 handle of a node equals its L1 handle.
     fn json(&self) -> Json {
         let groups = self.groups.iter().map(|(id, nodes)| json!({ "id": id, "l1_handles": nodes }));
         let first = self
@@ -160,12 +161,12 @@ impl Pre {
     }
 }
 
-/// Returns a number of 16 bits: group, instance.
+/// Returns a 16-bit argument: a group or an instance.
 fn number(args: &Fields, id: i16, code: i32) -> Result<u16, CallError> {
     u16::try_from(args.i32(id)?).map_err(|_| CallError::Exception(code))
 }
 
-/// Returns a set of numbers as text of zeros and ones, 0 at the right end.
+/// Decodes a set of numbers from a string of zeros and ones, with number 0 at the right end.
 fn parse_bitmap(args: &Fields, id: i16, highest: u16) -> Result<Vec<u16>, CallError> {
     let text = args.binary(id)?;
     if text.len() > usize::from(highest) + 1 || text.iter().any(|digit| !matches!(digit, b'0' | b'1')) {
@@ -182,7 +183,7 @@ fn create_group(pre: &mut Pre, args: &Fields) -> CallResult {
     if pre.groups.len() >= MAX_GROUPS {
         return Err(CallError::Exception(TABLE_FULL));
     }
-    // One that is there stays as it is, as in BMv2.
+    // As in BMv2, creating an existing group leaves it unchanged.
     pre.groups.entry(group).or_default();
     Ok(Value::I32(i32::from(group)))
 }

@@ -14,7 +14,7 @@ const SUCCESS: Value = Value::I32(0);
 /// Result of `mirroring_mapping_get_egress_port` for a session without a port.
 const NO_PORT: i32 = -1;
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "set_egress_priority_queue_depth" => set_depth(service, args, Some(1), Some(2), 3),
@@ -48,7 +48,7 @@ fn queue_selector(
 ) -> Result<(Option<u16>, Option<u8>), CallError> {
     let port = port.map(|id| args.i32(id)).transpose()?;
     let priority = priority.map(|id| args.i32(id)).transpose()?;
-    // What no port or priority is, is refused as one that is not there.
+    // An out-of-range port or priority becomes one that does not exist.
     let port = port.map(|port| u16::try_from(port).unwrap_or(u16::MAX));
     Ok((port, priority.map(|priority| u8::try_from(priority).unwrap_or(u8::MAX))))
 }
@@ -68,7 +68,7 @@ fn set_depth(
     depth: i16,
 ) -> CallResult {
     let (port, priority) = queue_selector(args, port, priority)?;
-    // BMv2 takes a negative depth for a large one.
+    // As in BMv2, a negative depth is read as a large unsigned one.
     let limits = QueueLimits { packets: args.i32(depth)? as u32, bytes: Bytes::MAX };
     ok_or_unknown_queue(service.handle.set_queue_limits(port, priority, limits).wait()?)
 }
@@ -87,7 +87,7 @@ fn set_rate(
 
 // ---- Clone sessions ----------------------------------------------------------------------------
 
-/// A session that cannot be is ignored, as in BMv2.
+/// Adds a session. As in BMv2, an invalid session is ignored.
 fn add_session(service: &Service, args: &Fields) -> CallResult {
     let (id, config) = (args.i32(1)?, args.fields(2)?);
     let port = config.get(1).map(|_| config.i32(1)).transpose()?;

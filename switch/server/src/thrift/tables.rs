@@ -1,4 +1,4 @@
-//! `bm_mt_*`: what is written to tables.
+//! `bm_mt_*`: writes tables.
 
 use super::service::{CallError, CallResult, Service, check_context};
 use super::value::{Fields, Value};
@@ -36,7 +36,8 @@ pub(super) mod code {
     pub const NO_TABLE_KEY: i32 = 27;
 }
 
-/// Returns what is refused when arguments of actions are all that is left to be wrong.
+/// Returns BMv2's code for an error. `TooWide` and `Invalid` mean bad action data, because callers have checked the key
+/// before.
 pub(super) fn error_code(error: &TableError) -> i32 {
     match error {
         TableError::Unknown { kind: "action profile", .. } => code::INVALID_ACTION_PROFILE_NAME,
@@ -54,7 +55,7 @@ pub(super) fn error_code(error: &TableError) -> i32 {
     }
 }
 
-/// Answers it, if it is one of these.
+/// Dispatches the methods of this file; `None` for any other.
 pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option<CallResult> {
     let answer = match method {
         "bm_mt_add_entry" => add(service, args, 6, action(args, 4, 5)),
@@ -79,7 +80,7 @@ pub(super) fn call(service: &mut Service, method: &str, args: &Fields) -> Option
     Some(answer)
 }
 
-/// Refusals within an operation on a table.
+/// The error code of a failed operation on a table.
 pub(super) struct TableErrorCode(pub i32);
 
 impl From<TableError> for TableErrorCode {
@@ -88,7 +89,7 @@ impl From<TableError> for TableErrorCode {
     }
 }
 
-/// Runs something on the table that field 2 names.
+/// Runs an operation on the table named in field 2.
 pub(super) fn on_table<R: Send + 'static>(
     service: &mut Service,
     args: &Fields,
@@ -115,12 +116,12 @@ fn group(args: &Fields, id: i16) -> Read<ActionCall> {
     Ok(ActionCall::Group(GroupHandle(args.i32(id)? as u32)))
 }
 
-/// Returns the entry that field 3 names.
+/// Returns the entry handle in field 3.
 pub(super) fn handle(args: &Fields) -> Read<EntryHandle> {
     Ok(EntryHandle(args.i32(3)? as u32))
 }
 
-/// Checks that the table accepts such actions at all, and has this one.
+/// Checks that the table accepts calls of this type and has the action.
 fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<(), TableErrorCode> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else {
         return Err(TableErrorCode(code::INVALID_TABLE_NAME));
@@ -140,12 +141,12 @@ fn check_action(program: &Program, table: TableId, call: &ActionCall) -> Result<
     }
 }
 
-/// BMv2 orders entries by ascending numbers, P4Runtime and the pipeline by descending ones.
+/// Converts a priority. In BMv2 the lowest number wins, in P4Runtime and the pipeline the highest.
 pub(super) fn priority(number: i32) -> i32 {
     i32::MAX.saturating_sub(number.max(0))
 }
 
-/// Returns the number of `BmAddEntryOptions`, as the pipeline's priority.
+/// Returns the pipeline priority from `BmAddEntryOptions`.
 pub(super) fn options(args: &Fields, id: i16) -> Read<i32> {
     let options = args.fields(id)?;
     let number = if options.get(1).is_some() { options.i32(1)? } else { 0 };
@@ -161,7 +162,7 @@ fn add(service: &mut Service, args: &Fields, options_id: i16, call: Read<ActionC
             return Err(TableErrorCode(code::NO_TABLE_KEY));
         }
         let key = mask_key(&program, table, key);
-        // Whatever is wrong with the key is said here, so that behind it only the arguments can be wrong.
+        // All errors of the key are reported here, so that `table_add` can only fail for the action data.
         pipeline.table_find(table, &key, priority).map_err(|_| TableErrorCode(code::BAD_MATCH_KEY))?;
         let entry = pipeline.table_add(table, &key, priority, &call)?;
         Ok(Value::I32(entry.0 as i32))
@@ -219,7 +220,7 @@ fn set_timeout(service: &mut Service, args: &Fields) -> CallResult {
     })
 }
 
-/// `BmMatchParamType` (standard.thrift), which is also the number of the field with the match, less 2.
+/// `BmMatchParamType` (standard.thrift). The value of a parameter is in the field with number type + 2.
 pub(super) mod param {
     pub const EXACT: i32 = 0;
     pub const LPM: i32 = 1;
@@ -228,7 +229,7 @@ pub(super) mod param {
     pub const RANGE: i32 = 4;
 }
 
-/// Reads a key: a list of `BmMatchParam`.
+/// Decodes a key, a list of `BmMatchParam`.
 pub(super) fn key(args: &Fields, id: i16) -> Read<Vec<KeyMatch>> {
     args.structs(id)?.into_iter().map(match_param).collect()
 }
@@ -238,7 +239,7 @@ fn match_param(given: &Fields) -> Read<KeyMatch> {
         param::EXACT => KeyMatch::Exact(given.fields(2)?.binary(1)?),
         param::LPM => {
             let prefix = given.fields(3)?;
-            // A length that cannot be is refused with the key, by the table.
+            // An invalid length is rejected by the table together with the key.
             let prefix_len = u16::try_from(prefix.i32(2)?).unwrap_or(u16::MAX);
             KeyMatch::Lpm { value: prefix.binary(1)?, prefix_len }
         }
@@ -258,9 +259,8 @@ fn match_param(given: &Fields) -> Read<KeyMatch> {
     })
 }
 
-/// Returns the key without the bits that its masks, prefixes and widths leave out. BMv2 takes `10.0.1.1/24` for
-/// `10.0.1.0/24` and 1000 in 9 bits for 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline
-/// refuses both.
+/// Clears the bits of a key outside its masks, prefixes and widths. BMv2 accepts `10.0.1.1/24` as `10.0.1.0/24`, and
+/// 1000 in 9 bits as 488 (match_units.cpp, `format_ternary_key`, `get_byte0_mask`); the pipeline rejects both.
 pub(super) fn mask_key(program: &Program, table: TableId, mut key: Vec<KeyMatch>) -> Vec<KeyMatch> {
     let Some((_, info)) = program.tables().find(|(id, _)| *id == table) else { return key };
     for (part, field) in key.iter_mut().zip(&info.key) {

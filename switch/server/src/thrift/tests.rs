@@ -15,7 +15,6 @@ use weir_switch::{Program, Switch};
 
 /// A program with one of everything.
 const ENTITIES: &str = include_str!("../../../tests/it/control/entities.json");
-/// Another program.
 const OTHER: &str = include_str!("../../../tests/programs/p4runtime.json");
 const STANDARD: &str = "standard";
 const PRE: &str = "simple_pre_lag";

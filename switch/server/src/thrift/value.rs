@@ -1,5 +1,4 @@
-//! Thrift's values, read within bounds and written. A struct knows its fields by their numbers only: what they mean is
-//! known to the caller.
+//! Thrift values, decoded within limits. Structs have fields by number only; the caller knows their meaning.
 
 use thrift::protocol::{
     TFieldIdentifier, TInputProtocol, TListIdentifier, TMapIdentifier, TOutputProtocol, TStructIdentifier,
@@ -7,17 +6,16 @@ use thrift::protocol::{
 };
 use thrift::{Error, ProtocolError, ProtocolErrorKind, Result, TConfiguration};
 
-/// The longest string of a call: enough for a program (`bm_load_new_config`).
+/// Maximum length of a string in a call: enough for a program (`bm_load_new_config`).
 const MAX_STRING: usize = 1 << 20;
-/// The most elements of a list in a call: more than any action has arguments.
+/// Maximum number of elements of a list in a call: more than any action has arguments.
 const MAX_ELEMENTS: usize = 4096;
-/// Deepest nesting of a call's values. BMv2's deepest: arguments, list of match parameters, parameter, its kind.
+/// Maximum nesting in a call. BMv2's calls have at most four levels: arguments, match parameters, parameter, its value.
 const MAX_DEPTH: usize = 8;
 
-/// A value.
 #[derive(Clone, Debug, PartialEq)]
 pub(super) enum Value {
-    /// Result of a call without a result.
+    /// The result of a call that returns nothing.
     Void,
     Bool(bool),
     I8(i8),
@@ -25,11 +23,10 @@ pub(super) enum Value {
     I32(i32),
     I64(i64),
     Double(f64),
-    /// Strings too.
     Binary(Vec<u8>),
-    /// All elements have this type, which an empty list must say too.
+    /// Elements with their common type, which an empty list must state too.
     List(TType, Vec<Value>),
-    /// Text to text, the only maps that BMv2's definitions have.
+    /// The only maps in BMv2's definitions are from string to string.
     Map(Vec<(String, String)>),
     Struct(Fields),
 }
@@ -38,7 +35,7 @@ pub(super) enum Value {
 #[derive(Clone, Debug, Default, PartialEq)]
 pub(super) struct Fields(pub Vec<(i16, Value)>);
 
-/// Returns the bounds that the protocol itself keeps to, before it reserves memory.
+/// Returns the limits that the protocol itself enforces before it reserves memory.
 pub(super) fn limits() -> Result<TConfiguration> {
     TConfiguration::builder()
         .max_string_size(Some(MAX_STRING))
@@ -60,7 +57,7 @@ impl Value {
         Value::Struct(Fields(fields.into_iter().collect()))
     }
 
-    /// Reads a value of a type.
+    /// Reads a value of this type.
     fn read(protocol: &mut dyn TInputProtocol, ty: TType, depth: usize) -> Result<Value> {
         if depth > MAX_DEPTH {
             return Err(refused(ProtocolErrorKind::DepthLimit, "values nest too deep"));
@@ -75,7 +72,7 @@ impl Value {
             TType::String => Value::Binary(protocol.read_bytes()?),
             TType::List => {
                 let list = protocol.read_list_begin()?;
-                // No capacity is reserved on the word of the peer.
+                // Reserve no capacity for an announced length.
                 let mut elements = Vec::new();
                 for _ in 0..list.size {
                     elements.push(Value::read(protocol, list.element_type, depth + 1)?);
@@ -156,7 +153,7 @@ impl Value {
 }
 
 impl Fields {
-    /// Reads a struct at this depth; 0 for the arguments of a call.
+    /// Reads a struct at this nesting depth; 0 for the arguments of a call.
     pub fn read(protocol: &mut dyn TInputProtocol, depth: usize) -> Result<Fields> {
         let mut fields = Vec::new();
         protocol.read_struct_begin()?;
@@ -177,7 +174,7 @@ impl Fields {
     }
 
     pub fn write(&self, protocol: &mut dyn TOutputProtocol) -> Result<()> {
-        // Neither names of structs nor of fields are on the wire.
+        // Names of structs and fields are not transmitted.
         protocol.write_struct_begin(&TStructIdentifier::new(""))?;
         for (id, value) in &self.0 {
             if *value != Value::Void {
@@ -190,13 +187,13 @@ impl Fields {
         protocol.write_struct_end()
     }
 
-    /// Returns a field, if it is there.
+    /// Returns the field with this number, if present.
     pub fn get(&self, id: i16) -> Option<&Value> {
         self.0.iter().find(|(field, _)| *field == id).map(|(_, value)| value)
     }
 }
 
-/// Declares how a field is read: the value it must be, and what is taken of it.
+/// Declares the accessors of fields: the variant that the value must have, and the result.
 macro_rules! fields {
     ($($name:ident -> $type:ty: $pattern:pat => $value:expr;)+) => {
         impl Fields {

@@ -1,9 +1,9 @@
-//! Numbers.
+//! Lowers arithmetic.
 //!
-//! BMv2 computes with unbounded integers and cuts a result to its field's width when it is stored. Here every
-//! expression's range is known when the program is loaded, and so is how many low bits of it are wanted. So almost
-//! everything is done in one 64-bit operation, exact or modulo 2^64 where that is as good; what is left takes the
-//! wide road ([`WideOp`]).
+//! BMv2 computes with unbounded integers and truncates a result to its field's width when it is stored. The
+//! range of every expression is known when the program is loaded, and so is the number of low bits that are
+//! used of it. Almost every operation therefore becomes one 64-bit operation, exact or modulo 2^64 where that
+//! suffices; the others become operations on several limbs ([`WideOp`]).
 
 use super::{CodeBuilder, FIRST_CONST, FIRST_TEMP, low_mask};
 use crate::program::LoadError;
@@ -12,7 +12,7 @@ use crate::program::json::{BigInt, JsonNode};
 use crate::program::layout::SlotRef;
 use crate::program::op::{Op, Opcode, Slot, WideOp, WideOpcode, WideSlot};
 
-/// Numbers wider than this do not occur but by accident.
+/// Bound of intermediate results: twice the width of the widest field.
 const MAX_WIDE_BITS: u32 = 8192;
 
 /// The range of a number: from -2^bits (or 0, if not negative) to 2^bits - 1.
@@ -34,13 +34,13 @@ impl ValueRange {
     }
 }
 
-/// A computed number.
+/// A lowered number: the slots that hold it.
 #[derive(Clone, Copy, Debug)]
 pub(super) struct Operand {
     pub slot: Slot,
     pub limbs: u16,
     pub range: ValueRange,
-    /// Right modulo 2^(64 limbs) only: `range` does not hold.
+    /// If true, the slots hold the number modulo 2^(64 * limbs) only, and `range` does not apply to them.
     pub is_modular: bool,
 }
 
@@ -116,7 +116,8 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// Computes a number whose low `wanted` bits matter (all, if none is given).
+    /// Emits the computation of a number. If only its low `demanded_bits` bits are used, the result may be
+    /// modular; `None` requires the exact number.
     pub(super) fn lower_num(
         &mut self,
         at: &JsonNode,
@@ -150,7 +151,7 @@ impl CodeBuilder<'_> {
             NumExpr::Register(register, index) => {
                 let index = self.lower_to_slot(at, index)?;
                 let (slot, bits) = (self.temp(range.limbs()), range.bits);
-                // Out of bounds BMv2 throws; here it reads as 0.
+                // BMv2 throws on an index out of bounds; here it reads as 0.
                 let zero = self.constants(vec![0; usize::from(range.limbs())]);
                 if range.limbs() == 1 {
                     self.emit(Opcode::Mov, 64, slot, zero, 0);
@@ -256,7 +257,8 @@ impl CodeBuilder<'_> {
         Operand { slot, limbs, range, is_modular: false }
     }
 
-    /// +, -, *, |, ^ and <<: the low bits of the result need the low bits of the operands only.
+    /// Lowers +, -, *, |, ^ and <<. The low bits of the result depend only on the low bits of the operands,
+    /// so with `wanted` of at most 64 they are computed modulo 2^64.
     fn lower_modular(
         &mut self,
         at: &JsonNode,
@@ -278,7 +280,7 @@ impl CodeBuilder<'_> {
             _ => (Opcode::Shl, WideOpcode::Shl),
         };
         if shift && right.limbs > 1 {
-            return at.err("shifts by numbers of more than 64 bits are not supported");
+            return at.err("shift amounts wider than 64 bits are not supported");
         }
         let modular = left.is_modular || (right.is_modular && !shift);
         if range.limbs() == 1 || wanted.is_some_and(|n| n <= 64) {
@@ -306,7 +308,8 @@ impl CodeBuilder<'_> {
         };
         let (left_range, right_range) = (self.range(left), self.range(right));
         let l = self.lower_num(at, left, min(wanted, right_range))?;
-        // A mask of the low bits costs nothing where the operation before can cut its result itself.
+        // An operation truncates its own result (`Op::clear_high`), so a mask of the low bits needs no
+        // operation if the operand was just computed, or if its range is already within the mask.
         if let NumExpr::Const(mask) = right {
             let mask_bits = mask.bits();
             let is_low = !mask.negative && mask_bits <= 64 && mask.to_u64() == Some(low_mask(mask_bits));
@@ -331,7 +334,8 @@ impl CodeBuilder<'_> {
         Ok(Operand { is_modular: !bounded && (l.is_modular || r.is_modular), ..value })
     }
 
-    /// Lets the last operation cut its own result to `bits`, if it made `slot` and can.
+    /// Truncates the result of the last operation to `bits`, if that operation defined `slot` and its opcode
+    /// truncates. Returns whether it did.
     fn truncate_def(&mut self, slot: Slot, bits: u32) -> bool {
         match self.last_def(slot).filter(|last| truncates_result(last.code) && (1..=64).contains(&bits)) {
             Some(last) => {
@@ -342,7 +346,8 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// Returns the last operation if it computed this temporary and no jump leads behind it.
+    /// Returns the last operation if it defined this temporary and no label was bound since: otherwise
+    /// another path could reach the use.
     fn last_def(&mut self, slot: Slot) -> Option<&mut Op> {
         let reachable = self.object.code.len() > self.last_label && (FIRST_TEMP..FIRST_CONST).contains(&slot);
         self.object.code.last_mut().filter(|last| reachable && last.d == slot)
@@ -357,7 +362,7 @@ impl CodeBuilder<'_> {
     ) -> Result<Operand, LoadError> {
         let (left, right) = (self.lower_num(at, left, None)?, self.lower_num(at, right, None)?);
         if right.limbs > 1 {
-            return at.err("shifts by numbers of more than 64 bits are not supported");
+            return at.err("shift amounts wider than 64 bits are not supported");
         }
         if left.limbs == 1 {
             let code = if left.range.may_be_negative { Opcode::Sar } else { Opcode::Shr };
@@ -406,7 +411,7 @@ impl CodeBuilder<'_> {
         b: Option<Operand>,
     ) -> Result<Operand, LoadError> {
         if u32::from(limbs) * 64 > MAX_WIDE_BITS {
-            return at.err(format_args!("a number of more than {MAX_WIDE_BITS} bits is not supported"));
+            return at.err(format_args!("numbers wider than {MAX_WIDE_BITS} bits are not supported"));
         }
         let slot = self.temp(limbs);
         self.emit_wide(kind, u32::from(limbs) * 64, (slot, limbs), Some(a), b.map(|b| b.slot));
@@ -416,7 +421,8 @@ impl CodeBuilder<'_> {
         Ok(Operand { slot, limbs, range, is_modular: false })
     }
 
-    /// Returns an operation whose `bits` say what it does and not where its result is cut.
+    /// Emits a wide operation whose `bits` are a parameter, such as the width to extend from, instead of the
+    /// width of its result. Returns the result.
     fn emit_wide_resize(
         &mut self,
         at: &JsonNode,
@@ -439,7 +445,7 @@ impl CodeBuilder<'_> {
         }
     }
 
-    /// `b` as a single slot.
+    /// Emits a wide operation whose operand `b` is a single slot.
     fn emit_wide(
         &mut self,
         kind: WideOpcode,
@@ -455,17 +461,17 @@ impl CodeBuilder<'_> {
         self.emit_wide_refs(WideOp { kind, bits, d, a, b });
     }
 
-    /// Returns a number as one slot, modulo 2^64: for indices, lengths and the like.
+    /// Lowers a number to one slot, modulo 2^64: for indices, lengths and shift amounts.
     pub fn lower_to_slot(&mut self, at: &JsonNode, num: &NumExpr) -> Result<Slot, LoadError> {
         Ok(self.lower_num(at, num, Some(64))?.slot)
     }
 
-    /// Returns a number with all its limbs, for messages.
+    /// Lowers a number to all its limbs, for `log_msg`.
     pub fn wide_ref(&mut self, at: &JsonNode, num: &NumExpr) -> Result<WideSlot, LoadError> {
         Ok(self.lower_num(at, num, None)?.wide())
     }
 
-    /// Assigns a number to a place that is known now.
+    /// Emits the assignment of a number to a slot that is known at load time.
     pub fn assign(&mut self, at: &JsonNode, place: SlotRef, num: &NumExpr) -> Result<(), LoadError> {
         if place.saturating {
             let inner = Box::new(num.clone());
@@ -487,6 +493,9 @@ impl CodeBuilder<'_> {
         }
         let fits = !value.is_modular && !value.range.may_be_negative && value.range.bits <= place.bits;
         let bits = if fits { 64 } else { place.bits as u8 };
+        // The last operation may write the destination itself if it defined the temporary, no label was bound
+        // since, and it either truncates its own result or its result fits. The temporary is not read again:
+        // each is used once.
         if let Some(last) = self.last_def(value.slot) {
             if truncates_result(last.code) {
                 last.d = place.slot;
@@ -502,7 +511,7 @@ impl CodeBuilder<'_> {
         Ok(())
     }
 
-    /// Assigns a number to a field of a header found at run time.
+    /// Emits the assignment of a number to a field of a header that may be known only at run time.
     pub fn assign_at(
         &mut self,
         at: &JsonNode,
@@ -531,20 +540,19 @@ impl CodeBuilder<'_> {
     }
 }
 
-/// Returns whether an operation cuts its result to `w` bits.
+/// Returns whether an operation truncates its result to 64 - `clear_high` bits.
 fn truncates_result(code: Opcode) -> bool {
     use Opcode::*;
     matches!(code, Mov | Add | Sub | Mul | Div | Mod | And | Or | Xor | Not | Shl | Shr | Sar)
 }
 
-/// Returns whether an operation overwrites its target without reading it.
+/// Returns whether an operation overwrites its destination without reading it.
 fn is_pure_def(code: Opcode) -> bool {
     use Opcode::*;
     matches!(code, Eq | LtU | LeU | LtS | LeS | IsZero | IsNonZero | SatU)
 }
 
 impl NumExpr {
-    /// Returns a small constant.
     pub fn small(value: u64) -> NumExpr {
         NumExpr::Const(BigInt::from_u64(value))
     }

@@ -1,4 +1,4 @@
-//! Conditions, as values and as jumps.
+//! Lowers conditions, to values or to jumps.
 
 use super::CodeBuilder;
 use super::arith::{Operand, ValueRange};
@@ -9,7 +9,7 @@ use crate::program::layout::VALID_SLOT;
 use crate::program::op::{Opcode, Slot, WideOp, WideOpcode, WideSlot};
 
 impl CodeBuilder<'_> {
-    /// Returns a truth value as a slot: 0 or 1.
+    /// Lowers a boolean to a slot with 0 or 1.
     pub fn lower_bool(&mut self, at: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
         Ok(match value {
             BoolExpr::Const(value) => self.constant(u64::from(*value)),
@@ -77,7 +77,7 @@ impl CodeBuilder<'_> {
             }
             BoolExpr::HeaderEq(left, right) => self.same_header(at, left, right)?,
             BoolExpr::SameUnion(left, right) => {
-                // As in BMv2: equal if the same member is valid in both and equal.
+                // As in BMv2, unions are equal if the same member is valid in both, and equal.
                 let mut any = self.constant(0);
                 for member in 0..left.members(self.layout).len() {
                     let (left, right) = (left.clone(), right.clone());
@@ -139,8 +139,9 @@ impl CodeBuilder<'_> {
         self.wide_compare(at, WideOpcode::EqHeader(slots), word_operand(left), word_operand(right))
     }
 
-    /// Falls through if a condition holds; otherwise jumps, by jumps whose target [`CodeBuilder::patch`] sets. Operands are
-    /// evaluated from left to right, and the right one only if the left one does not decide.
+    /// Emits jumps that are taken unless a condition holds, and adds them to `jumps` for
+    /// [`CodeBuilder::patch`]. Control falls through if the condition holds. Operands are evaluated from left
+    /// to right, the right one only if the left one does not decide.
     pub fn jump_unless(
         &mut self,
         at: &JsonNode,
@@ -181,7 +182,7 @@ impl CodeBuilder<'_> {
         Ok(())
     }
 
-    /// Jumps if a condition holds, otherwise falls through.
+    /// As [`CodeBuilder::jump_unless`], but the jumps are taken if the condition holds.
     fn jump_if(&mut self, at: &JsonNode, value: &BoolExpr, jumps: &mut Vec<usize>) -> Result<(), LoadError> {
         match value {
             BoolExpr::Const(false) => {}
@@ -217,7 +218,7 @@ impl CodeBuilder<'_> {
         Ok(())
     }
 
-    /// Returns a slot that is 0 unless a condition holds.
+    /// Lowers a condition to a slot that is not 0 if it holds, which need not be 1.
     fn lower_truth(&mut self, at: &JsonNode, value: &BoolExpr) -> Result<Slot, LoadError> {
         if let BoolExpr::NotZero(num) = value {
             let value = self.lower_num(at, num, None)?;

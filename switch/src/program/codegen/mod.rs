@@ -1,4 +1,4 @@
-//! Makes flat code of expressions.
+//! Lowers expressions to flat code, with helpers to emit operations and jumps.
 
 mod arith;
 mod branch;
@@ -12,14 +12,16 @@ use super::op::{HeaderInfo, Op, Opcode, Pc, Slot, WideOp};
 use super::{ComputedSlot, HeaderId, LoadError, LogMessage};
 use std::collections::{BTreeSet, HashMap};
 
-/// Until their number is known, temporaries are numbered from here...
+/// The number of the first temporary in unlinked code. [`Linked::new`](super::link::Linked::new) replaces
+/// these numbers by slots.
 pub(super) const FIRST_TEMP: u16 = MAX_PHV_SLOTS as u16;
-/// ... and constants from here.
+/// The number of the first constant in unlinked code.
 pub(super) const FIRST_CONST: u16 = 0x8000;
-/// No more temporaries than this; the widest number still fits behind the last.
+/// The most temporaries of a statement. The margin below [`FIRST_CONST`] has room for the widest number.
 const MAX_TEMPS: u16 = FIRST_CONST - FIRST_TEMP - 256;
 
-/// Code with its side tables, whose temporaries and constants have no slots yet.
+/// Code with its side tables, in which temporaries and constants are numbered from [`FIRST_TEMP`] and
+/// [`FIRST_CONST`].
 #[derive(Debug, Default)]
 pub(crate) struct UnlinkedCode {
     pub code: Vec<Op>,
@@ -27,20 +29,24 @@ pub(crate) struct UnlinkedCode {
     pub header_ops: Vec<HeaderInfo>,
     pub logs: Vec<LogMessage>,
     pub consts: Vec<u64>,
-    /// The most temporaries that a statement needs.
+    /// Number of temporaries: the most that one statement needs.
     pub temps: u16,
-    /// Headers whose every field some code may read and write.
+    /// Headers of which every field may be read and written, because an operation accesses them as a whole or
+    /// by an index.
     pub address_taken: BTreeSet<HeaderId>,
 }
 
-/// Makes code.
+/// Builds the code of a program, statement by statement.
 pub(crate) struct CodeBuilder<'p> {
     pub layout: &'p Layout,
     registers: &'p [RegisterArray],
     pub object: UnlinkedCode,
+    /// Index of the first limb of each constant.
     const_index: HashMap<Vec<u64>, u16>,
+    /// Number of temporaries of the current statement.
     next_temp: u16,
-    /// The last operation whose result may still be redirected; none behind a jump target.
+    /// Index of the first operation after the last label: only operations from there on may be changed, since
+    /// earlier ones may not run on every path to a use.
     last_label: usize,
 }
 
@@ -50,12 +56,12 @@ impl<'p> CodeBuilder<'p> {
         CodeBuilder { layout, registers, object, const_index: HashMap::new(), next_temp: 0, last_label: 0 }
     }
 
-    /// Returns the address of the next operation, and makes it a jump target.
+    /// Makes the next operation a jump target and returns its address.
     pub fn bind_label(&mut self) -> Pc {
         self.last_label = self.object.code.len();
         self.object.code.len().min(usize::from(Pc::MAX)) as Pc
     }
-    /// Makes code to be run by itself, if its value needs any.
+    /// Builds code that is run on its own to compute a value, if the value needs code.
     pub fn standalone(
         &mut self,
         value: impl FnOnce(&mut Self) -> Result<Slot, LoadError>,
@@ -69,30 +75,35 @@ impl<'p> CodeBuilder<'p> {
         self.emit(Opcode::End, 64, 0, 0, 0);
         Ok(ComputedSlot { code: Some(start), slot })
     }
-    /// Starts a statement: temporaries of earlier ones are free again.
+    /// Starts a statement: the temporaries of earlier statements are reused.
     pub fn begin_statement(&mut self) {
         self.next_temp = 0;
     }
-    /// Refuses code that has outgrown its addresses.
+    /// Fails if the code has outgrown its addresses. Checked after each statement; until then indices
+    /// saturate.
     pub fn check_size(&self, at: &JsonNode) -> Result<(), LoadError> {
         let UnlinkedCode { code, wide, header_ops, consts, temps, .. } = &self.object;
         let full = code.len() >= usize::from(Pc::MAX)
             || consts.len() >= usize::from(u16::MAX - FIRST_CONST)
             || header_ops.len().max(wide.len()) >= usize::from(u16::MAX)
             || *temps >= MAX_TEMPS;
-        if full { at.err("the program is too large") } else { Ok(()) }
+        if full {
+            at.err("the program exceeds the limits of 16-bit code addresses or side tables")
+        } else {
+            Ok(())
+        }
     }
 
-    /// Emits an operation whose result is cut to this many bits.
+    /// Emits an operation whose result is truncated to `bits` bits.
     pub fn emit(&mut self, code: Opcode, bits: u8, d: u16, a: u16, b: u16) {
         self.object.code.push(Op::new(code, bits, d, a, b));
     }
-    /// Emits a jump whose target is not known yet; [`CodeBuilder::patch`] sets it.
+    /// Emits a jump and returns its index, for [`CodeBuilder::patch`] to set the target.
     pub fn emit_jump(&mut self, code: Opcode, a: u16, b: u16) -> usize {
         self.emit(code, 64, 0, a, b);
         self.object.code.len() - 1
     }
-    /// Lets a jump end here.
+    /// Sets the target of a jump to the next operation.
     pub fn patch(&mut self, jump: usize) {
         let here = self.bind_label();
         self.object.code[jump].d = here;
@@ -129,7 +140,7 @@ impl<'p> CodeBuilder<'p> {
         self.emit(Opcode::Wide, 64, index, 0, 0);
     }
 
-    /// Returns a slot with the base of a header.
+    /// Returns a slot with the first slot of a header.
     pub fn header_base(&mut self, at: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
         Ok(match header {
             HeaderExpr::Static(id) => self.constant(u64::from(self.layout.header(*id).first_slot)),
@@ -161,7 +172,7 @@ impl<'p> CodeBuilder<'p> {
         Ok(slot)
     }
 
-    /// As [`CodeBuilder::header`], of a header that is about to be treated as a whole.
+    /// As [`CodeBuilder::header_base`], for an operation that accesses the header as a whole.
     pub fn escaping_header_base(&mut self, at: &JsonNode, header: &HeaderExpr) -> Result<Slot, LoadError> {
         match header {
             HeaderExpr::Static(id) => _ = self.object.address_taken.insert(*id),
@@ -173,7 +184,7 @@ impl<'p> CodeBuilder<'p> {
         self.header_base(at, header)
     }
 
-    /// Every field of a stack's headers may be read and written.
+    /// Records that an operation may read and write every field of a stack's headers.
     pub fn mark_stack_address_taken(&mut self, stack: usize) {
         let stack = &self.layout.stacks[stack];
         let end = stack.base + stack.stride * stack.size;
@@ -183,7 +194,7 @@ impl<'p> CodeBuilder<'p> {
         self.object.address_taken.extend(ids);
     }
 
-    /// Returns the side table entry for operations on a header.
+    /// Returns the index in `header_ops` for operations on a header.
     pub fn header_op(&mut self, header: &HeaderExpr) -> u16 {
         let ty = &self.layout.types[header.ty(self.layout)];
         let offset = |from: u16, to: u16| i32::from(to) - i32::from(from);
@@ -212,7 +223,7 @@ impl<'p> CodeBuilder<'p> {
     }
 }
 
-/// Returns the largest number of this many bits, at most 64.
+/// Returns a mask of the low `bits` bits; all 64 if `bits` is larger.
 #[inline]
 pub(crate) fn low_mask(bits: u32) -> u64 {
     match bits {

@@ -4,14 +4,15 @@ use crate::program::hash::Algorithm;
 use std::array::from_fn;
 use std::mem::MaybeUninit;
 
-/// Bytes of a frame, counted from its first one, that code may touch at most. [`Native::room`](super::Native::room) is how many
-/// that of a program does touch, whatever the frame's length is.
+/// Upper bound of the frame bytes that code may access, counted from the frame's first byte.
+/// [`Native::frame_room`](super::Native::frame_room) is the bound for one program; both hold for frames of
+/// any length.
 pub(crate) const MAX_FRAME_ACCESS: usize = 512;
 
-/// Words of the longest key that code builds.
+/// The most words of a key that machine code can build.
 pub(crate) const MAX_KEY_WORDS: usize = 16;
 
-/// Numbers that the pipeline gives to code.
+/// The values that the pipeline passes to machine code, as indices of [`CallFrame::inputs`].
 #[derive(Clone, Copy)]
 pub(crate) enum NativeInput {
     Port,
@@ -29,46 +30,48 @@ pub(crate) enum NativeInput {
 /// The number of [`NativeInput`]s.
 pub(crate) const INPUTS: usize = 10;
 
-/// A table with keys of one word, in which code looks up small ones itself, and those of the last packets. Entries are
-/// below the number of rows.
+/// Pointers to one table for machine code, valid until the table changes. Code looks a key of one word up in
+/// `entries` if it is below `len`, then in the key cache, and then by a helper. Every entry is below the
+/// number of rows.
 #[repr(C)]
 #[derive(Clone, Copy, Debug, Default)]
 pub(crate) struct NativeTable {
-    /// Address of the entries of all keys below `len`, 32 bits each.
+    /// Address of the entries of all keys below `len`, as 32-bit integers.
     pub entries: usize,
-    /// 0 if code has to ask.
+    /// Number of `entries`; 0 if the table has none.
     pub len: u64,
-    /// Address of the rows of all entries.
+    /// Address of the rows, indexed by entry.
     pub rows: usize,
-    /// Address of the [`KeyCacheFormat`] keys of the table.
+    /// Address of the table's key cache, see [`KeyCacheFormat`].
     pub recent: usize,
 }
 
-/// Keys that were looked up before, with their entries: [`KeyCacheFormat::WORDS`] words for each table. They are few, to stay in
-/// the cache. A key is in its place, or in the place beside that, where the key that was put into its place next has moved it.
+/// The format of a table's key cache: [`KeyCacheFormat::WORDS`] words. Each key has two candidate slots. It
+/// is stored in the slot that its hash selects; the key that was there moves to the neighbouring slot (index
+/// XOR 1).
 #[derive(Clone, Copy)]
 pub(crate) enum KeyCacheFormat {
-    /// Keys of up to 32 bits: each word has a key above an entry.
+    /// Keys of up to 32 bits: each word has the key in its upper half and the entry in its lower half.
     Narrow,
-    /// Each key is followed by its entry.
+    /// Each key is a word, followed by a word with its entry.
     Wide,
 }
 
 impl KeyCacheFormat {
-    /// Words of all keys of a table.
+    /// Words of the cache of one table: 1 KiB, so that the caches of several tables fit the L1 cache.
     pub const WORDS: usize = 128;
-    /// A key is multiplied by this number, 2^64 divided by the golden ratio, to find its place: keys differ in bits that
-    /// depend on the table.
+    /// The multiplier of the hash, 2^64 divided by the golden ratio (Fibonacci hashing): it mixes all bits of
+    /// the key into the upper bits of the product, whichever bits the keys of a table differ in.
     pub const HASH_MULTIPLIER: u64 = 0x9e37_79b9_7f4a_7c15;
-    /// Bits of a narrow key, and of an entry beside it.
+    /// Bits of a narrow key, and of the entry in the same word.
     pub const NARROW_BITS: u32 = 32;
 
-    /// Returns the form for keys that have no bits beyond these.
+    /// Returns the format for keys whose mask is `bits`.
     pub const fn of(bits: u64) -> KeyCacheFormat {
         if bits >> KeyCacheFormat::NARROW_BITS == 0 { KeyCacheFormat::Narrow } else { KeyCacheFormat::Wide }
     }
 
-    /// Returns the words of a key and its entry.
+    /// Returns the number of words of a slot: a key and its entry.
     pub const fn step(self) -> usize {
         match self {
             KeyCacheFormat::Narrow => 1,
@@ -76,28 +79,31 @@ impl KeyCacheFormat {
         }
     }
 
-    /// Returns the bit of the product from which on it is the place of the key.
+    /// Returns the shift that turns the product of the hash into the index of a slot.
     pub const fn shift(self) -> u32 {
         u64::BITS - (KeyCacheFormat::WORDS / self.step()).ilog2()
     }
 
-    /// Returns the first word of a key's place, and of the place beside it.
+    /// Returns the first word of each candidate slot of a key, the preferred one first.
     fn candidate_slots(self, key: u64) -> [usize; 2] {
         let place = (key.wrapping_mul(KeyCacheFormat::HASH_MULTIPLIER) >> self.shift()) as usize;
         [place, place ^ 1].map(|place| place * self.step())
     }
 
-    /// Puts a key with its entry in its place, and what was there beside it.
+    /// Inserts a key with its entry. The key that was in its slot moves to the neighbouring slot.
     pub fn insert(self, words: &mut [u64], key: u64, entry: u32) {
         let ([place, beside], entry) = (self.candidate_slots(key), u64::from(entry));
         words.copy_within(place..place + self.step(), beside);
         match self {
+            // The shift loses no bits: `of` chooses `Narrow` only if the key's mask has no bit above the
+            // lower 32.
             KeyCacheFormat::Narrow => words[place] = key << KeyCacheFormat::NARROW_BITS | entry,
             KeyCacheFormat::Wide => words[place..][..2].copy_from_slice(&[key, entry]),
         }
     }
 
-    /// Forgets all keys: where 1 would be found there is 0, which belongs elsewhere, and 1 is in all other places.
+    /// Empties the cache: each slot gets a key that hashes elsewhere, so that no lookup matches it. That is
+    /// key 1, and key 0 in the two slots of key 1.
     pub fn clear(self, words: &mut [u64]) {
         words.fill(match self {
             KeyCacheFormat::Narrow => 1 << KeyCacheFormat::NARROW_BITS,
@@ -107,44 +113,49 @@ impl KeyCacheFormat {
     }
 }
 
-/// Keys of exact tables up to this width are all below [`NativeTable::len`], or have no entry.
+/// For exact tables with keys up to this width, [`NativeTable::entries`] has every key that has an entry: a
+/// key that is not below [`NativeTable::len`] misses.
 pub(crate) const DIRECT_KEY_BITS: u32 = 8;
 
-/// The state that code works on. The pointers are valid while the code runs.
+/// The first part of a call, which machine code addresses at constant offsets. Pointers are valid for the
+/// duration of the call.
 #[repr(C)]
 pub(crate) struct CallFrame {
-    /// The header vector: as many slots as the program has.
+    /// The header vector, with exactly as many slots as the program's `capacity`.
     pub slots: *mut u64,
-    /// Words that the packet carries from ingress to egress: as many words as [`Native::bridged`](super::Native::carried) has
-    /// slots. Ingress writes it, egress reads it.
+    /// The bridged words, one for each slot of [`Native::carried`](super::Native::carried). Ingress writes
+    /// them, egress reads them.
     pub bridged: *mut u64,
-    /// At least [`Native::room`](super::Native::room) bytes.
+    /// The frame: at least [`Native::frame_room`](super::Native::frame_room) bytes of memory, whatever its
+    /// length.
     pub frame: *mut u8,
-    /// Bytes of the frame that are kept.
+    /// Bytes of the frame that are stored, without its virtual payload.
     pub len: u64,
     /// Free bytes in front of the frame.
     pub headroom: u64,
-    /// Number of these that the frame has taken.
+    /// Bytes of `headroom` that the deparser has used for new headers.
     pub headroom_used: u64,
     /// The cells of all register arrays.
     pub registers: *mut u64,
-    /// Bytes that the parser consumed.
+    /// Bytes that the parser consumed; set by ingress, read by egress.
     pub parsed: u64,
-    /// BMv2's packet register 0.
+    /// The packet's length in bytes as headers are added and removed, BMv2's packet register 0.
     pub length: u32,
-    /// Target of writes to registers that do not exist.
+    /// Target of register writes beyond the end of an array.
     pub discard: u64,
-    /// As many as the program has tables.
+    /// One for each table of the program.
     pub tables: *const NativeTable,
-    /// [`MAX_KEY_WORDS`] words for a key.
+    /// [`MAX_KEY_WORDS`] words, in which code passes a key to [`Helpers::lookup_key`].
     pub key: *mut u64,
-    /// [`MAX_HASH_BYTES`](crate::program::MAX_BYTES) bytes for the input of a hash.
+    /// [`MAX_HASH_BYTES`](crate::program::MAX_HASH_BYTES) bytes, in which code passes the input to
+    /// [`Helpers::digest`].
     pub bytes: *mut u8,
-    /// Ingress reads the first ones, up to [`NativeInput::DropPort`], and egress all.
+    /// Indexed by [`NativeInput`]. Ingress reads those up to [`NativeInput::DropPort`], egress all.
     pub inputs: [MaybeUninit<u64>; INPUTS],
 }
 
-/// The result of a lookup: the matched entry and its row of words (see [`crate::program::native::ROW_ACTION_SHIFT`]).
+/// The result of a lookup: the matched entry, 0 for a miss, and its row of words (see
+/// [`ROW_ACTION_SHIFT`](super::ROW_ACTION_SHIFT)).
 #[repr(C)]
 #[derive(Clone, Copy)]
 pub(crate) struct LookupResult {
@@ -152,19 +163,21 @@ pub(crate) struct LookupResult {
     pub entry: u64,
 }
 
-/// Parts of a CRC: it is that of as many zeros, exclusive-or the effects of all bytes.
+/// Lookup tables for a CRC of short inputs: the CRC of as many zero bytes, exclusive-or the contribution of
+/// each byte.
 pub(crate) struct CrcTables {
-    /// By number of zeros.
+    /// The CRC of this number of zero bytes.
     pub zeros: [u32; CrcTables::MAX_BYTES + 1],
-    /// By number of bytes behind, then by the byte.
+    /// The contribution of a byte, indexed by the number of bytes that follow it, then by the byte's value.
     pub of_byte: [[u32; 256]; CrcTables::MAX_BYTES],
 }
 
 impl CrcTables {
-    /// The most bytes: IPv6's addresses, ports and protocol are 37. More tables would not be in the nearest cache.
+    /// The longest input: IPv6 addresses, ports and protocol are 37 bytes. Each byte costs a table of 1 KiB,
+    /// which competes for the L1 cache.
     pub const MAX_BYTES: usize = 40;
 
-    /// Returns what a CRC is made of.
+    /// Computes the tables of a CRC function.
     pub fn of<W: Into<u32>>(crc: impl Fn(&[u8]) -> W) -> Box<CrcTables> {
         let mut bytes = [0; CrcTables::MAX_BYTES];
         let of_zeros = from_fn(|len| crc(&bytes[..len]).into());
@@ -179,40 +192,45 @@ impl CrcTables {
     }
 }
 
-/// Addresses of what code calls. Each takes the address of the [`CallFrame`] and the numbers named.
+/// Addresses of the functions that code calls. Each takes the address of the [`CallFrame`] and the arguments
+/// named in its comment.
 #[derive(Clone, Copy, Debug)]
 pub(crate) struct Helpers {
-    /// Looks a key of one word up: table, key. Returns a [`LookupResult`].
+    /// Looks up a key of one word. Arguments: table, key. Returns a [`LookupResult`].
     pub lookup_word: usize,
-    /// Looks the key at [`CallFrame::key`] up in any table: table. Returns a [`LookupResult`].
+    /// Looks up the key at [`CallFrame::key`] in any table. Argument: table. Returns a [`LookupResult`].
     pub lookup_key: usize,
-    /// The value of a calculation over slots: calculation.
+    /// Returns the value of a calculation over slots. Argument: calculation.
     pub hash: usize,
-    /// The value of a calculation over what is at [`CallFrame::bytes`]: calculation, bytes.
+    /// Returns the value of a calculation over the bytes at [`CallFrame::bytes`]. Arguments: calculation,
+    /// number of bytes.
     pub digest: usize,
-    /// Returns what a CRC is made of, for code to have it inline.
+    /// Returns the tables of a CRC, which code reads inline; `None` for algorithms that have none.
     pub effects: fn(Algorithm) -> Option<&'static CrcTables>,
-    /// Does an operation on slots: address.
+    /// Executes an operation that has no machine code. Argument: its address.
     pub exec_op: usize,
-    /// Counts the packet: array, index.
+    /// Counts the packet in a counter. Arguments: array, index.
     pub count_packet: usize,
     /// Makes room for headers: bytes of those at the front that stay together, bytes of all. Returns the frame, which has
     /// as many bytes as before again.
     pub grow_front: usize,
 }
 
-/// Return value of code, in the lowest byte: ingress changed nothing, so the interpreter has to run.
+/// Exit code, the lowest byte of the return value: nothing was changed; the interpreter runs the packet from
+/// the start.
 pub(crate) const EXIT_INTERPRET: u64 = 0;
-/// All slots are written that are not carried, and the rest is the pipeline's.
+/// Control has run and every slot that is not bridged is in the header vector. The pipeline does the rest:
+/// clone, digest, resubmit or recirculate, verdict, deparser.
 pub(crate) const EXIT_FINISH: u64 = 1;
-/// As [`EXIT_FINISH`] after egress, but only slots of headers are written: all that is left is to put the packet together.
+/// As [`EXIT_FINISH`] after egress, but only the slots that the deparser and the verdict read were stored: no
+/// clone and no recirculation is pending.
 pub(crate) const EXIT_DEPARSE: u64 = 6;
-/// To the port in bits 16 to 31, in the class in bits 8 to 15.
+/// The packet goes to the port in bits 16 to 31 of the return value, with the priority class in bits 8 to 15.
 pub(crate) const UNICAST: u64 = 2;
 pub(crate) const DROP: u64 = 3;
-/// To the group in bits 16 to 31, in the class in bits 8 to 15.
+/// The packet goes to the multicast group in bits 16 to 31, with the priority class in bits 8 to 15.
 pub(crate) const MULTICAST: u64 = 5;
-/// The frame is put together.
+/// Egress has deparsed the packet; its bytes are ready to send.
 pub(crate) const EXIT_SEND: u64 = 4;
 /// The parser does not end.
 pub(crate) const PARSER_LOOP: u64 = 7;

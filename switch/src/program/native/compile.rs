@@ -1,4 +1,6 @@
-//! The pieces of code of a program's functions, and the slots that each defines for later ones.
+//! Drives the compilation of a program: decides which slots are bridged from ingress to egress and which
+//! slots each function has to define, and emits the two functions around the parser, the operations and the
+//! deparser.
 
 use super::abi::{
     DROP, EXIT_DEPARSE, EXIT_FINISH, EXIT_INTERPRET, Helpers, MAX_FRAME_ACCESS, MULTICAST, NativeInput,
@@ -29,34 +31,35 @@ use cranelift_frontend::{FunctionBuilder, FunctionBuilderContext};
 use std::cell::Cell;
 use std::collections::{HashMap, HashSet};
 
-/// `standard_metadata.instance_type` of a packet that goes to one port, and of the copies of a multicast.
+/// BMv2's values of `standard_metadata.instance_type`: a packet to one port, and a multicast copy.
 const NORMAL: u64 = 0;
 const REPLICATED: u64 = 5;
-/// Timestamps are 48 bits wide in v1model.
+/// Width of v1model's timestamps.
 const TIMESTAMP_BITS: u8 = 48;
-/// Egress as code.
+/// The machine code of egress, with the slots that it needs and defines.
 struct EgressCode {
     code: Vec<u8>,
-    /// The slots that the packet carries to it.
+    /// Bridged slots, in the order of the bridged words.
     carried: Vec<Slot>,
-    /// Of these the ones that it keeps in the header vector.
+    /// Bridged slots that egress copies to the header vector when it starts.
     in_vector: Vec<Slot>,
-    /// Those that it defines when it is slow.
+    /// Slots that are stored to the header vector before [`EXIT_FINISH`].
     spilled_slow: Vec<Slot>,
-    /// Those that it defines when it has not put the packet together.
+    /// Slots that are stored to the header vector before [`EXIT_DEPARSE`].
     spilled_deparse: Vec<Slot>,
 }
 
-/// Ingress as code.
+/// The machine code of ingress, with the slots that it defines.
 struct IngressCode {
     code: Vec<u8>,
-    /// The slots that it defines when it is slow.
+    /// Slots that are in the header vector or in `homes` on [`EXIT_FINISH`].
     all: Vec<Slot>,
-    /// Of these the ones that are where the packet carries them.
+    /// Slots that ingress keeps in the bridged words instead of the header vector, with the index of their
+    /// word.
     homes: HashMap<Slot, usize>,
 }
 
-/// Writes the code of a program.
+/// Generates the machine code of a program.
 pub(super) fn compile_program(
     program: &Linked,
     wire: &FrameAccess,
@@ -79,17 +82,18 @@ struct NativeCompiler<'a> {
     ingress: Stage,
     egress: Stage,
     memory: SlotSet,
-    /// Slots that code may write before egress, and in egress.
+    /// Slots that may be written before egress (index 0) and in egress (index 1).
     written: [SlotSet; 2],
-    /// Bases of headers that do not always come from the frame.
+    /// Bases of headers that the program may create, or that are extracted without a reference to the frame:
+    /// they may be valid with a frame offset of 0.
     made: SlotSet,
-    /// Bases of headers that are valid if they come from the frame.
+    /// Bases of headers that are never invalidated: they are valid if their frame offset is set.
     lasting: SlotSet,
     /// The fields of all field lists.
     kept: SlotSet,
     /// A packet may go through egress more than once.
     can_reenter: bool,
-    /// Bytes of the frame that code may read or write.
+    /// End of the furthest access to the frame, in bytes. It becomes [`Native::frame_room`].
     touched: Cell<usize>,
 }
 
@@ -159,7 +163,7 @@ impl<'a> NativeCompiler<'a> {
                     ParseOp::ExtractNext { stack, .. } => {
                         let stack = &program.layout.stacks[usize::from(*stack)];
                         let elements = stack.base..stack.base + stack.size * stack.stride;
-                        // Every field of an element is taken.
+                        // An element is extracted with all its fields, so nothing of it is left in the frame.
                         made.extend(elements.clone());
                         written[0].extend(elements.chain([stack.next_index_slot]));
                     }
@@ -205,9 +209,10 @@ impl<'a> NativeCompiler<'a> {
         Native::load(&ingress, &egress, carried, self.touched.get(), points)
     }
 
-    /// The point at which those slots hold what they should for which `there` holds.
-    fn resume_point(&self, carried: &[Slot], there: impl Fn(Slot) -> bool) -> ResumePoint {
-        let missing = |slot: &Slot| !there(*slot);
+    /// Describes a point at which the interpreter may continue. `is_defined` returns whether the header
+    /// vector already holds the value of a slot.
+    fn resume_point(&self, carried: &[Slot], is_defined: impl Fn(Slot) -> bool) -> ResumePoint {
+        let missing = |slot: &Slot| !is_defined(*slot);
         let slots = 0..self.program.vars as Slot;
         ResumePoint {
             carried: carried.iter().copied().enumerate().filter(|(_, slot)| missing(slot)).collect(),
@@ -215,7 +220,8 @@ impl<'a> NativeCompiler<'a> {
         }
     }
 
-    /// Slots that are 0 when egress begins, whatever the packet.
+    /// Returns whether a slot is 0 whenever egress starts: nothing before egress writes it, and no value of
+    /// an earlier pass through egress survives in it.
     fn zero_at_egress(&self, slot: Slot) -> bool {
         let program = self.program;
         let is_metadata = program.metadata.iter().any(|(base, slots)| (*base..base + slots).contains(&slot));
@@ -225,7 +231,7 @@ impl<'a> NativeCompiler<'a> {
         !before && (lost || !self.can_reenter || !self.written[1].contains(slot))
     }
 
-    /// Slots that the pipeline itself writes before ingress or after it.
+    /// Returns whether the pipeline, and not the program's code, writes this slot before egress.
     fn is_set_by_target(&self, slot: Slot) -> bool {
         let (standard, flags) = (&self.program.standard, &self.program.control_slots);
         [
@@ -240,7 +246,7 @@ impl<'a> NativeCompiler<'a> {
         .contains(&slot)
     }
 
-    /// Writes ingress, at whose end the packet carries the slots `carried`.
+    /// Generates ingress, which ends with the slots `carried` in the bridged words.
     fn ingress(&self, carried: &[Slot]) -> Result<IngressCode, Unsupported> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
@@ -336,8 +342,9 @@ impl<'a> NativeCompiler<'a> {
         Ok(IngressCode { code: self.compile(function)?, all, homes })
     }
 
-    /// Returns the slots that stay in memory in ingress: those that always do, and of those that the packet carries the ones
-    /// that ingress hardly reads. As variables they would take registers where the parser's states meet.
+    /// Returns the slots that stay in memory in ingress: the slots that always do, and the bridged slots that
+    /// ingress writes but does not read. As variables they would occupy registers where paths of the parser
+    /// join.
     fn ingress_memory(&self, carried: &[Slot], results: &[Slot]) -> SlotSet {
         let mut read = self.slots(self.ingress.access.read.iter());
         read.extend(results.iter().copied());
@@ -353,7 +360,7 @@ impl<'a> NativeCompiler<'a> {
         memory
     }
 
-    /// Writes egress.
+    /// Generates egress, and decides which slots are bridged.
     fn egress(&self) -> Result<EgressCode, Unsupported> {
         let program = self.program;
         let (standard, flags) = (&program.standard, &program.control_slots);
@@ -373,7 +380,7 @@ impl<'a> NativeCompiler<'a> {
             slots.extend(emission.whole.iter().map(|get| get.slot));
             slots.extend(emission.updated.iter().flat_map(|group| &group.fields).map(|field| field.slot));
         }
-        // What may be kept for another pass.
+        // Slots that another pass may preserve: a clone or a recirculated packet keeps the fields of a list.
         if self.can_reenter {
             slots.extend(Access::after_egress(program).read);
             slots.extend(self.kept.iter());
@@ -383,7 +390,7 @@ impl<'a> NativeCompiler<'a> {
         let headers = program.layout.headers.iter().zip(&self.wire.headers);
         for (header, extraction) in headers.filter(|(header, _)| !header.metadata) {
             needed.extend([header.first_slot + VALID_SLOT, header.first_slot + FRAME_OFFSET_SLOT]);
-            let is_lazy = extraction.as_ref().is_some_and(|it| it.lazy);
+            let is_lazy = extraction.as_ref().is_some_and(|extract| extract.lazy);
             let fields = header.first_slot..header.first_slot + program.layout.types[header.ty].slots;
             needed.extend(fields.filter(|slot| !is_lazy || self.wire.written.contains(slot)));
         }
@@ -409,7 +416,9 @@ impl<'a> NativeCompiler<'a> {
                 continue;
             }
             if !self.zero_at_egress(slot) {
-                // Its place is only known when it is known which slots are used.
+                // The index of the bridged word is patched below: which slots are bridged is known only when
+                // the live loads are known. A dead load keeps index 0 and is removed by Cranelift. Nothing
+                // may merge loads before the patch; GVN runs in `compile`.
                 let value = g.load_bridged(0);
                 loads.push((slot, value));
                 g.declare_slot(slot, value);
@@ -436,24 +445,31 @@ impl<'a> NativeCompiler<'a> {
             let value = g.mask(value, low_mask(bits));
             g.declare_slot(slot, value);
         }
-        // Anything but the drop port, so that only egress itself can drop a packet.
+        // Any value but the drop port: the packet is dropped only if egress itself assigns the drop port.
         let other = g.input(NativeInput::DropPort);
         let other = g.add(other, 1);
         let other = g.mask(other, low_mask(standard.port_bits));
         g.declare_slot(standard.egress_spec, other);
         g.declare_slot(flags.exit, zero);
-        // A clone is made where it is asked for, and then nobody asks any more.
+        // The pipeline makes a clone and clears this slot when ingress or egress returns, so none is pending
+        // when egress starts.
         g.declare_slot(flags.clone_session, zero);
         let given = [standard.egress_spec, flags.clone_session];
-        // What the interpreter needs after egress: what has changed, and what may be kept for another pass.
+        // The deparser is compiled only if it consists of frame accesses alone: no checksum over slots is to
+        // be updated, and the deparser runs no code of its own.
         let own = self
             .wire
             .deparser
             .as_ref()
             .filter(|_| !self.wire.has_slot_checksum_updates && program.deparser.code.is_none());
-        let bytes =
-            |emissions: &&Vec<HeaderEmit>| emissions.iter().map(|it| usize::from(it.bytes)).sum::<usize>();
+        let bytes = |emissions: &&Vec<HeaderEmit>| {
+            emissions.iter().map(|emit| usize::from(emit.bytes)).sum::<usize>()
+        };
+        // `frame_offset` refuses a larger offset too, but that would cost the whole program its machine code.
+        // With this test only the deparser is left to the interpreter.
         let own = own.filter(|emissions| bytes(emissions) + WINDOW_LEN <= MAX_FRAME_ACCESS);
+        // Slots to store when the interpreter finishes the run. With a compiled deparser, headers that are
+        // unchanged need not be stored, but slots that another pass preserves do.
         let mut changed = g.variables();
         let kept =
             |slot: &Slot| self.can_reenter && (*slot == standard.priority || self.kept.contains(*slot));
@@ -465,9 +481,9 @@ impl<'a> NativeCompiler<'a> {
 
         g.switch_to(end);
         let unusual = [flags.clone_session, flags.recirculate];
-        let asks = unusual.iter().any(|flag| !g.is_zero(*flag) && self.written[1].contains(*flag))
+        let may_be_pending = unusual.iter().any(|flag| !g.is_zero(*flag) && self.written[1].contains(*flag))
             || !g.is_zero(flags.recirculate);
-        if asks {
+        if may_be_pending {
             let (slow, usual) = (g.create_cold_block(), g.builder.create_block());
             let (session, again) = (g.use_slot(flags.clone_session), g.use_slot(flags.recirculate));
             let any = g.builder.ins().bor(session, again);
@@ -548,7 +564,7 @@ impl<'a> NativeCompiler<'a> {
         let mut context = Context::for_function(function);
         let compiled = context.compile(&*self.isa, &mut ControlPlane::default());
         let compiled = compiled.map_err(|_error| Unsupported)?;
-        // Code that refers to nothing outside can stand anywhere.
+        // Code without relocations is position-independent: it is copied to its final address as it is.
         if !compiled.buffer.relocs().is_empty() {
             return Err(Unsupported);
         }
@@ -556,7 +572,8 @@ impl<'a> NativeCompiler<'a> {
     }
 }
 
-/// Returns whether an operation changes the pipeline's state, so that it must not be repeated.
+/// Returns whether a second execution of an operation would change something again. Parser code must not
+/// contain one: after an exit with `EXIT_INTERPRET` the interpreter parses the packet from the start.
 fn has_side_effects(code: Opcode) -> bool {
     use Opcode::{ApplyTable, Assert, CounterCount, Hash, MeterExecute, Random, RegWrite, Truncate, Wide};
     matches!(

@@ -1,4 +1,4 @@
-//! Writing code: values, slots, memory and calls.
+//! The emitter of Cranelift IR: values, slots, memory accesses and calls of helpers.
 
 use super::abi::{CallFrame, Helpers, MAX_FRAME_ACCESS, MAX_KEY_WORDS, NativeInput};
 use super::slot_storage::SlotSet;
@@ -17,49 +17,58 @@ use std::cell::Cell;
 use std::collections::{BTreeSet, HashMap};
 use std::mem::offset_of;
 
-/// States of the parser at different places, and headers of the deparser at different places, that code is written for.
+/// The most blocks for parser states, and for headers of each chain of the deparser; a state or header needs
+/// one for each frame offset at which it can stand.
 pub(super) const MAX_BLOCKS: usize = 512;
 
-/// Memory of the header vector.
+// Cranelift's alias analysis assumes that accesses of different regions never touch the same memory, and "no
+// region" is a region of its own. The header vector and the bridged words share `Table`, the call is `Vmctx`,
+// the frame `Heap`; register cells, rows, keys and hash input are separate allocations in the fourth. Memory
+// must always be accessed through the same constant; a helper call orders all regions.
+/// The header vector and the bridged words.
 pub(super) const SLOTS: MemFlags = memory(Some(AliasRegion::Table)).with_aligned();
-/// The call itself.
+/// The [`CallFrame`], and the native tables.
 pub(super) const CALL: MemFlags = memory(Some(AliasRegion::Vmctx)).with_aligned();
-/// The cells of registers.
+/// Register cells, table entries, rows, key caches and key words.
 pub(super) const CELLS: MemFlags = memory(None).with_aligned();
 /// The input of a hash.
 pub(super) const BYTES: MemFlags = memory(None);
-/// The frame.
+/// The bytes of the frame.
 pub(super) const FRAME: MemFlags = memory(Some(AliasRegion::Heap));
 
 const fn memory(region: Option<AliasRegion>) -> MemFlags {
     MemFlags::new().with_notrap().with_alias_region(region)
 }
 
-/// Flags for what nothing changes while the code runs: it can be read where it is needed.
+/// Returns flags for memory that does not change while the code runs: its loads may move to their uses.
 pub(super) const fn readonly(flags: MemFlags) -> MemFlags {
     flags.with_readonly().with_can_move()
 }
 
-/// A function that is being written.
+/// A function under construction.
 pub(super) struct Emitter<'a, 'f> {
     pub builder: FunctionBuilder<'f>,
     pub program: &'a Linked,
     pub wire: &'a FrameAccess,
     pub helpers: &'a Helpers,
-    /// Addresses that are jumped to.
+    /// Jump targets: a new basic block begins at each of these addresses.
     pub targets: &'a BTreeSet<Pc>,
-    /// Slots that stay in memory.
+    /// Slots that stay in memory; all others are Cranelift variables.
     pub memory_slots: &'a SlotSet,
-    /// Of these the ones that are where the packet carries them, by their place there.
+    /// Slots of `memory_slots` whose memory is a bridged word instead of the header vector, with the index of
+    /// the word.
     pub bridged_homes: HashMap<Slot, usize>,
     /// Flags of loads from the frame.
     pub frame_flags: MemFlags,
-    /// Bytes of the frame that code may read or write.
+    /// End of the furthest access to the frame so far, in bytes.
     max_frame_access: &'a Cell<usize>,
+    /// Address of the [`CallFrame`].
     pub call: Value,
+    /// Address of the header vector.
     pub slots: Value,
-    /// Address of the words that the packet carries.
+    /// Address of the bridged words.
     pub carried: Value,
+    /// Address of the frame.
     pub frame: Value,
     pub code_worklist: lower_ops::CodeWorklist,
     vars: HashMap<Slot, Variable>,
@@ -71,7 +80,7 @@ pub(super) struct Emitter<'a, 'f> {
 }
 
 impl<'a, 'f> Emitter<'a, 'f> {
-    /// Begins a function whose only argument is the [`CallFrame`].
+    /// Starts a function whose only argument is the address of the [`CallFrame`].
     pub fn new(
         mut builder: FunctionBuilder<'f>,
         (program, wire, helpers): (&'a Linked, &'a FrameAccess, &'a Helpers),
@@ -86,6 +95,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
             |b: &mut FunctionBuilder, at: usize| b.ins().load(types::I64, readonly(CALL), call, at as i32);
         let slots = pointer(&mut builder, offset_of!(CallFrame, slots));
         let carried = pointer(&mut builder, offset_of!(CallFrame, bridged));
+        // Loaded once, although `grow_front` can move the frame: only the deparser calls that helper, and the
+        // blocks that follow the call use the new address.
         let frame = pointer(&mut builder, offset_of!(CallFrame, frame));
         let code_worklist = lower_ops::CodeWorklist::new(&mut builder);
         Emitter {
@@ -122,7 +133,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.builder.ins().iconst(types::I64, value as i64)
     }
 
-    /// Cuts the highest `above` bits off.
+    /// Clears the highest `above` bits.
     pub fn truncate(&mut self, value: Value, above: u8) -> Value {
         match above & 63 {
             0 => value,
@@ -141,7 +152,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.builder.ins().icmp(cc, a, b)
     }
 
-    /// Returns a truth value as a number.
+    /// Zero-extends the result of a comparison.
     pub fn bool_to_i64(&mut self, truth: Value) -> Value {
         self.builder.ins().uextend(types::I64, truth)
     }
@@ -166,7 +177,7 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.builder.ins().brif(condition, then, &[], otherwise, &[]);
     }
 
-    /// Returns a block that is hardly ever entered.
+    /// Creates a block that Cranelift places out of line, because it is rarely entered.
     pub fn create_cold_block(&mut self) -> Block {
         let block = self.builder.create_block();
         self.builder.set_cold_block(block);
@@ -177,7 +188,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
         self.builder.switch_to_block(block);
     }
 
-    /// Returns with a port or group and a class.
+    /// Emits a return whose value packs the exit code (bits 0 to 7), the priority class (bits 8 to 15) and
+    /// the egress port or multicast group (bits 16 to 31). `pipeline::native::ingress` unpacks it.
     pub fn emit_return_verdict(&mut self, code: u64, to: Value, class: Value) {
         let to = self.mask(to, u64::from(u16::MAX));
         let to = self.shift_left(to, 16);
@@ -194,8 +206,8 @@ impl<'a, 'f> Emitter<'a, 'f> {
     }
 }
 
-/// Slots.
-/// Bytes of a frame that have just been written, in memory order. Reading them in other pieces would be waited for.
+/// Bytes that have just been stored to the frame, in memory order. A load that spans several of these stores
+/// could not be forwarded from the store buffer, so the checksum uses the values instead.
 pub(super) struct StoredBytes {
     at: u32,
     bytes: u32,
@@ -203,7 +215,8 @@ pub(super) struct StoredBytes {
 }
 
 impl Emitter<'_, '_> {
-    /// Makes a slot a variable that begins with this value, unless it stays in memory.
+    /// Binds a slot to a Cranelift variable with this initial value. A slot of `memory_slots` is stored
+    /// instead.
     pub fn declare_slot(&mut self, slot: Slot, value: Value) {
         self.known_zero.remove(slot..slot + 1);
         if self.memory_slots.contains(slot) {
@@ -221,7 +234,7 @@ impl Emitter<'_, '_> {
         self.builder.def_var(variable, value);
     }
 
-    /// Declares that a slot is 0 wherever it is read.
+    /// Declares that a slot is 0 wherever it is read. It needs no variable then.
     pub fn declare_zero(&mut self, slot: Slot) {
         self.known_zero.insert(slot);
     }
@@ -242,7 +255,8 @@ impl Emitter<'_, '_> {
         }
         match self.vars.get(&slot) {
             Some(variable) => self.builder.use_var(*variable),
-            // A temporary: nothing reads it before it is written.
+            // Only temporaries reach this branch, and code writes a temporary before it reads it. Cranelift
+            // needs a definition on every path, so one is made.
             None => {
                 self.unknown |= usize::from(slot) < self.program.vars;
                 let zero = self.iconst(0);
@@ -252,19 +266,19 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Sets a slot; one that nothing reads keeps what it has.
+    /// Assigns a slot. The assignment is dropped if the slot is neither in memory nor declared: then nothing
+    /// reads it. Temporaries are declared by their first assignment.
     pub fn def_slot(&mut self, slot: Slot, value: Value) {
         if self.memory_slots.contains(slot) {
             self.store_slot(slot, value);
         } else if let Some(variable) = self.vars.get(&slot) {
             self.builder.def_var(*variable, value);
         } else if usize::from(slot) >= self.program.vars {
-            // A temporary.
             self.declare_slot(slot, value);
         }
     }
 
-    /// Returns whether something reads a slot.
+    /// Returns whether an assignment to the slot has an effect: the slot is in memory or declared.
     pub fn is_live(&self, slot: Slot) -> bool {
         self.memory_slots.contains(slot) || self.vars.contains_key(&slot)
     }
@@ -276,7 +290,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Returns where a slot is in memory.
+    /// Returns the base address and the byte offset of a slot in memory.
     fn place(&self, slot: Slot) -> (Value, i32) {
         debug_assert!(usize::from(slot) < self.program.capacity);
         match self.bridged_homes.get(&slot) {
@@ -295,15 +309,18 @@ impl Emitter<'_, '_> {
         self.builder.ins().store(SLOTS, value, base, at);
     }
 
-    /// Loads what the packet carries in this place, where it is needed: the code must not write that.
+    /// Loads the bridged word at `index`. The load is read-only and movable, so Cranelift may move it to its
+    /// uses: the function must not store to the bridged words.
     pub fn load_bridged(&mut self, index: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(SLOTS), self.carried, 8 * index as i32)
     }
 
-    /// Sets slots in memory to 0, two at once if they are neighbours.
+    /// Zeroes slots in memory, with one 16-byte store for two adjacent slots.
     pub fn clear_slots(&mut self, slots: impl Iterator<Item = Slot>) {
         let mut places: Vec<(Value, i32)> = slots.map(|slot| self.place(slot)).collect();
         places.sort_unstable();
+        // Slots are aligned to 8 bytes, but the 16-byte stores below carry the flag `aligned`, which permits
+        // a trap. They work because the x64 backend emits `movdqu`.
         let none = self.builder.func.dfg.constants.insert(vec![0; 16].into());
         let none = self.builder.ins().vconst(types::I64X2, none);
         let (zero, mut places) = (self.iconst(0), places.into_iter().peekable());
@@ -313,7 +330,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Writes variables to their slots.
+    /// Stores the variables of these slots to memory.
     pub fn spill(&mut self, slots: &[Slot]) {
         for slot in slots {
             if !self.memory_slots.contains(*slot) {
@@ -323,7 +340,8 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Gives the packet what it carries of these slots, each in its place.
+    /// Stores these slots to the bridged words, in order. Slots whose memory is there already
+    /// (`bridged_homes`) are skipped.
     pub fn store_bridged(&mut self, slots: &[Slot]) {
         for (at, slot) in (0..).step_by(8).zip(slots) {
             if !self.bridged_homes.contains_key(slot) {
@@ -333,7 +351,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Returns the variables, in order.
+    /// Returns the slots that are variables, in ascending order.
     pub fn variables(&self) -> Vec<Slot> {
         let mut slots: Vec<Slot> = self.vars.keys().copied().collect();
         slots.sort_unstable();
@@ -341,7 +359,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// The call.
+// Accesses to the call, and calls of helpers.
 impl Emitter<'_, '_> {
     pub fn load_call(&mut self, ty: Type, at: usize) -> Value {
         self.builder.ins().load(ty, CALL, self.call, at as i32)
@@ -351,7 +369,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().store(CALL, value, self.call, at as i32);
     }
 
-    /// Loads a pointer of the call. These pointers do not change while the code runs.
+    /// Loads a pointer from the call. The pointers in it do not change while the code runs.
     pub fn pointer(&mut self, at: usize) -> Value {
         self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
     }
@@ -361,7 +379,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().load(types::I64, readonly(CALL), self.call, at as i32)
     }
 
-    /// Puts a word of a key where helpers find it.
+    /// Stores a word of the key to [`CallFrame::key`], where helpers read it.
     pub fn store_key(&mut self, word: usize, value: Value) -> Result<(), Unsupported> {
         if word >= MAX_KEY_WORDS {
             return Err(Unsupported);
@@ -371,7 +389,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Calls a helper with the call and these arguments.
+    /// Emits the call of a helper, which gets the address of the [`CallFrame`] and these arguments.
     pub fn call_helper(&mut self, address: usize, args: &[Value], results: usize) -> Inst {
         let signature = *self.signatures.entry((args.len(), results)).or_insert_with(|| {
             let mut signature = Signature::new(CallConv::SystemV);
@@ -389,7 +407,7 @@ impl Emitter<'_, '_> {
     }
 }
 
-/// Returns the type of this number of bytes.
+/// Returns the integer type of 1, 2, 4 or 8 bytes.
 pub(super) fn int_type(bytes: u32) -> Type {
     match bytes {
         1 => types::I8,
@@ -399,9 +417,11 @@ pub(super) fn int_type(bytes: u32) -> Type {
     }
 }
 
-/// The frame.
+// Accesses to the frame.
 impl Emitter<'_, '_> {
-    /// Notes an access to the frame, which is within its first [`MAX_FRAME_ACCESS`] bytes.
+    /// Returns the offset of an access to the frame and records its end, which becomes
+    /// [`Native::frame_room`](super::Native::frame_room). An access beyond [`MAX_FRAME_ACCESS`] is
+    /// [`Unsupported`].
     pub fn frame_offset(&self, at: u32, bytes: u32) -> Result<i32, Unsupported> {
         let end = at as usize + bytes as usize;
         if end > MAX_FRAME_ACCESS {
@@ -411,14 +431,15 @@ impl Emitter<'_, '_> {
         Ok(at as i32)
     }
 
-    /// `bytes` bytes, a power of two up to 8, as they are in memory.
+    /// Loads `bytes` bytes (1, 2, 4 or 8) in memory order.
     pub fn load_ne(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.frame_offset(at, bytes)?;
         let value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// As [`Emitter::load_ne`], for bytes that are used here: takes an instruction less than a load that can be moved.
+    /// As [`Emitter::load_ne`], for a value that is used at once. Because the load may not move, Cranelift
+    /// fuses it with the zero extension, which saves an instruction.
     fn load_ne_in_place(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.frame_offset(at, bytes)?;
         Ok(match bytes {
@@ -429,7 +450,7 @@ impl Emitter<'_, '_> {
         })
     }
 
-    /// Returns a big-endian number of a power of two of bytes.
+    /// Loads a big-endian number of 1, 2, 4 or 8 bytes.
     pub fn load_be(&mut self, at: u32, bytes: u32) -> Result<Value, Unsupported> {
         let offset = self.frame_offset(at, bytes)?;
         let mut value = self.builder.ins().load(int_type(bytes), self.frame_flags, self.frame, offset);
@@ -439,7 +460,7 @@ impl Emitter<'_, '_> {
         Ok(if bytes < 8 { self.builder.ins().uextend(types::I64, value) } else { value })
     }
 
-    /// Writes the low `bytes` bytes of a number, big-endian, to a frame.
+    /// Stores the low `bytes` bytes (1, 2, 4 or 8) of a number to a frame, big-endian.
     pub fn store_be(
         &mut self,
         frame: Value,
@@ -457,12 +478,14 @@ impl Emitter<'_, '_> {
         Ok(StoredBytes { at, bytes, value })
     }
 
-    /// Returns the bits from `begin` on, counted from the frame's first.
+    /// Loads `bits` bits of the frame from bit `begin` on, counted from the frame's first bit.
     pub fn load_bits(&mut self, begin: u32, bits: u32) -> Result<Value, Unsupported> {
         let (first, end) = (begin / 8, (begin + bits).div_ceil(8));
         let bytes = (end - first).next_power_of_two();
         if bytes == 1 && self.frame_offset(first, 8).is_ok() {
-            // A word has the byte as its lowest; a byte would have to be extended.
+            // Loading 8 bytes saves the zero extension; the byte is the lowest of the word. The load may
+            // reach beyond the frame's length: code runs only on memory of at least `Native::frame_room`
+            // bytes, and the mask clears the other bytes.
             let word = self.load_ne(first, 8)?;
             let value = self.shift_right(word, 8 * end - begin - bits);
             return Ok(self.mask(value, low_mask(bits)));
@@ -472,18 +495,19 @@ impl Emitter<'_, '_> {
         }
         let word = self.load_be(first, bytes)?;
         let value = self.shift_right(word, (first + bytes) * 8 - begin - bits);
-        // What is above the field must go, unless the field is all that was read.
+        // The mask clears the bits before the field, unless the field is all that was loaded.
         Ok(if begin == first * 8 && bytes * 8 - bits == 0 { value } else { self.mask(value, low_mask(bits)) })
     }
 
-    /// Returns a field of a header that begins at a byte of the frame.
+    /// Loads a field of the header that begins at byte `header` of the frame.
     pub fn load_field(&mut self, header: u32, get: &FieldLoad) -> Result<Value, Unsupported> {
         let begin = (header + u32::from(get.offset)) * 8 + u32::from(get.left);
         self.load_bits(begin, 64 - u32::from(get.right))
     }
 
-    /// Adds up a header's 16-bit words with end-around carry, without the one at `offset`, and inverts the sum: the
-    /// Internet checksum (RFC 1071) with the bytes in memory order. Those that have just been `written` are not read.
+    /// Computes the Internet checksum (RFC 1071) of a header in memory byte order: the inverted sum of its
+    /// 16-bit words with end-around carry, without the word at `offset`. For the bytes in `written`, which
+    /// have just been stored, the values are used instead of loads.
     pub fn internet_checksum(
         &mut self,
         header: u32,
@@ -499,10 +523,10 @@ impl Emitter<'_, '_> {
                 continue;
             }
             let limit = if at < skipped { skipped } else { end };
-            let is_here = |it: &&StoredBytes| it.at == at && it.at + it.bytes <= limit;
+            let is_here = |stored: &&StoredBytes| stored.at == at && stored.at + stored.bytes <= limit;
             let sum = &mut sums[(at - header) as usize % 2];
             if let Some(StoredBytes { bytes, value, .. }) = written.iter().find(is_here) {
-                // Of eight bytes, both halves.
+                // A value of 8 bytes is added in halves, so that the sum cannot overflow.
                 let (low, high) = (self.mask(*value, low_mask(32)), self.shift_right(*value, 32));
                 *sum = self.builder.ins().iadd(*sum, low);
                 if *bytes > 4 {
@@ -511,17 +535,21 @@ impl Emitter<'_, '_> {
                 at += bytes;
                 continue;
             }
-            let next = written.iter().map(|it| it.at).filter(|&it| it > at).fold(limit, u32::min);
+            let next =
+                written.iter().map(|stored| stored.at).filter(|&offset| offset > at).fold(limit, u32::min);
             let bytes = [4, 2, 1].into_iter().find(|&bytes| at + bytes <= next).ok_or(Unsupported)?;
             let word = self.load_ne_in_place(at, bytes)?;
             *sum = self.builder.ins().iadd(*sum, word);
             at += bytes;
         }
-        // Bytes from odd places stand in the other half of a word: with end-around carry that is a shift.
+        // A byte at an odd offset belongs to the other half of its 16-bit word. With end-around carry, the
+        // swap of the halves is a shift of the partial sum by 8 bits.
         let [even, odd] = sums;
         let odd = self.shift_left(odd, 8);
         let mut sum = self.builder.ins().iadd(even, odd);
-        // 60 bytes add up to less than 2^44, and so to less than 2^29, 2^16 + 2^13, and 2^16.
+        // Three folds suffice for any header within `MAX_FRAME_ACCESS` (512 bytes): the sum is at most about
+        // 2^47 + 2^39, the first fold leaves less than 2^32, the second less than 2^17, and the third fits 16
+        // bits.
         for _ in 0..3 {
             let (high, low) = (self.shift_right(sum, 16), self.mask(sum, 0xffff));
             sum = self.builder.ins().iadd(high, low);

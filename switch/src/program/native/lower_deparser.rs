@@ -1,5 +1,5 @@
-//! Code for the deparser: a block for each header and place at which it can stand, so that every offset is known when the
-//! code is written.
+//! Lowers the deparser: one block for each header and each frame offset at which the header can stand, so
+//! that every offset is a constant.
 
 use super::Unsupported;
 use super::abi::{CallFrame, EXIT_SEND};
@@ -16,18 +16,18 @@ use cranelift_frontend::Variable;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// A header of the deparser's order, and a byte.
+/// An index into the emit order, and the frame offset in bytes at which that header would begin.
 type DeparsePoint = (usize, u32);
 
-/// Bases of headers.
+/// What is known of headers when code is generated, as sets of first slots.
 pub(super) struct HeaderSets<'a> {
-    /// Those that the program may make.
+    /// Headers that may be valid without having been extracted from the frame.
     pub maybe_created: &'a SlotSet,
-    /// Those that are valid if the frame has them.
+    /// Headers that stay valid once they were extracted.
     pub never_invalidated: &'a SlotSet,
 }
 
-/// The blocks of the deparser, and those that are still to be written.
+/// The blocks of one chain of the deparser, and those of them that are still to be emitted.
 #[derive(Default)]
 struct BlockMap {
     blocks: HashMap<DeparsePoint, Block>,
@@ -35,8 +35,8 @@ struct BlockMap {
 }
 
 impl Emitter<'_, '_> {
-    /// Writes code that puts the packet together and returns. Cases that it does not cover jump to `slow`; the frame
-    /// is then unchanged, except for fields of headers that keep their place.
+    /// Emits code that deparses the packet and returns. Cases that it does not cover jump to `slow`; the
+    /// frame is then unchanged, except for fields of headers that keep their place.
     pub fn deparser(
         &mut self,
         emissions: &[HeaderEmit],
@@ -45,6 +45,9 @@ impl Emitter<'_, '_> {
     ) -> Result<(), Unsupported> {
         let places = lower_parser::extract_offsets(self.program);
         let new_frame = self.builder.declare_var(types::I64);
+        // A header that keeps its place is updated in the old frame; after the first that does not, the frame
+        // may have moved, so every store goes to `new_frame`. The same (header, offset) needs code for both
+        // cases.
         let (mut kept, mut new) = (BlockMap::default(), BlockMap::default());
         let first = self.chain_block(&mut kept, (0, 0))?;
         self.jump(first);
@@ -74,7 +77,9 @@ impl Emitter<'_, '_> {
         Ok(block)
     }
 
-    /// The headers at the front that were next to each other in the frame, and still are, change where they are.
+    /// Emits the block of a header that may keep its place. If it is valid and was extracted at this offset,
+    /// its changed fields are stored in place; if it is invalid, the next header follows at the same offset;
+    /// otherwise [`Emitter::emit_insertion`] takes over.
     fn emit_in_place(
         &mut self,
         emissions: &[HeaderEmit],
@@ -91,7 +96,7 @@ impl Emitter<'_, '_> {
                     self.jump(next);
                     return Ok(());
                 }
-                // Where the parser does not put it, it cannot stay.
+                // The parser never extracts this header at this offset, so that it cannot keep its place.
                 if !places.contains(&(emission.base, at)) {
                     let valid = self.use_slot(emission.base + VALID_SLOT);
                     self.brif(valid, rest, next);
@@ -103,7 +108,8 @@ impl Emitter<'_, '_> {
                         (new_frame, slow),
                     );
                 }
-                // Most headers stay, and those that do not last are asked for their validity first.
+                // A header that is never invalidated is valid if its frame offset matches, which saves the
+                // test of its validity in the common case.
                 let (place, other) = (self.builder.create_block(), self.builder.create_block());
                 let lasts = headers.never_invalidated.contains(emission.base);
                 if lasts {
@@ -145,7 +151,8 @@ impl Emitter<'_, '_> {
         self.emit_insertion(emissions, (index, at), new, (rest, headers.maybe_created), (new_frame, slow))
     }
 
-    /// The headers behind those that stay, in this block: only if the program made them all.
+    /// Emits the insertion of new headers after those that kept their place. Exits to `slow` if one of the
+    /// remaining valid headers came from the frame, since it would have to move.
     fn emit_insertion(
         &mut self,
         emissions: &[HeaderEmit],
@@ -170,6 +177,8 @@ impl Emitter<'_, '_> {
             let bytes = self.iconst(u64::from(emission.bytes));
             let bytes = self.builder.ins().select(valid, bytes, zero);
             total = self.builder.ins().iadd(total, bytes);
+            // The frame offset of an invalid header is stale: only valid headers that came from the frame
+            // force the slow path.
             let origin = self.builder.ins().select(valid, origin, zero);
             moved = self.builder.ins().bor(moved, origin);
         }
@@ -181,7 +190,8 @@ impl Emitter<'_, '_> {
         let parsed = self.load_call(types::I64, offset_of!(CallFrame, parsed));
         let more = self.builder.ins().isub(total, parsed);
         let headroom = self.load_call(types::I64, offset_of!(CallFrame, headroom));
-        // A frame that becomes shorter seems to need more than there ever is.
+        // `more` wraps around if the headers shrink: the unsigned comparison then fails, and `grow_front`
+        // handles that case too.
         let fits = self.compare(IntCC::UnsignedLessThanOrEqual, more, headroom);
         self.brif(fits, inside, outside);
         self.switch_to(inside);
@@ -199,7 +209,9 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Copies the first `bytes` bytes of the frame to where it begins from now on: earlier, so the first ones go first.
+    /// Emits a copy of the frame's first `bytes` bytes to `frame`, its new address. The areas may overlap:
+    /// the copy goes to a lower address, first bytes first, and loads each piece before it stores it, so that
+    /// no byte is overwritten before it is read.
     fn emit_copy_front(&mut self, frame: Value, bytes: u32) -> Result<(), Unsupported> {
         let sizes = [(types::I8X16, 16), (types::I64, 8), (types::I32, 4), (types::I16, 2), (types::I8, 1)];
         let mut from = 0;
@@ -218,7 +230,7 @@ impl Emitter<'_, '_> {
         made.contains(emission.base) || self.memory_slots.contains(emission.base + VALID_SLOT)
     }
 
-    /// Writes a header that the program made.
+    /// Emits the block of a header after the first one that did not keep its place.
     fn add_header(
         &mut self,
         emissions: &[HeaderEmit],
@@ -246,7 +258,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Writes the checksum that a header ends with.
+    /// Emits the checksum of a header, if it has one that is computed over the frame.
     fn emit_checksum(
         &mut self,
         emission: &HeaderEmit,
@@ -264,7 +276,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Writes fields of a header in place, with as few bytes around them as go together.
+    /// Emits the store of a group of changed fields in place, as the smallest power-of-two number of bytes
+    /// that contains them. Other bits of these bytes are preserved.
     fn emit_update(&mut self, header: u32, group: &StoreGroup) -> Result<StoredBytes, Unsupported> {
         let changed = !group.keep;
         let (first, last) = (changed.leading_zeros() / 8, 7 - changed.trailing_zeros() / 8);
@@ -289,7 +302,7 @@ impl Emitter<'_, '_> {
         self.store_be(self.frame, at, bytes, word)
     }
 
-    /// Writes a whole header: its fields, and zeros between them.
+    /// Emits the stores of a whole header: its fields, with zeros between them.
     fn emit_header(
         &mut self,
         frame: Value,

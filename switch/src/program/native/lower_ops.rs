@@ -1,4 +1,4 @@
-//! Code for the operations of a program.
+//! Lowers the operations of a program to Cranelift IR. Actions are inlined where their table is applied.
 
 use super::abi::{ACTION_LOOP, CallFrame, CrcTables, KeyCacheFormat, NativeTable};
 use super::emitter::{BYTES, CALL, CELLS, Emitter, readonly};
@@ -15,7 +15,8 @@ use cranelift_frontend::{FunctionBuilder, Variable};
 use std::collections::HashMap;
 use std::mem::offset_of;
 
-/// Code that is being written: what stands where, and what is still to come.
+/// The basic blocks of a function's operations, and those of them that are still to be emitted. A block is
+/// identified by the address of its first operation and an index into `runs`.
 pub(super) struct CodeWorklist {
     blocks: HashMap<(Pc, usize), Block>,
     waiting: Vec<(Pc, usize)>,
@@ -31,28 +32,28 @@ impl CodeWorklist {
     }
 }
 
-/// One use of a piece of code.
+/// One inlined instance of a piece of code.
 #[derive(Clone, Copy)]
 struct InlineInstance {
-    /// The block that follows the end.
+    /// The block at which control continues after `End`.
     end: Block,
-    /// In an action: where it returns to.
+    /// The return target of an action; `None` for code outside actions.
     back: Option<ReturnTarget>,
 }
 
-/// The return address of an action.
+/// The table application to which an action returns.
 #[derive(Clone, Copy)]
 struct ReturnTarget {
-    /// The run of the table.
+    /// Index of the instance that applied the table.
     run: usize,
     hit: Pc,
     miss: Pc,
-    /// The entry that matched, or 0.
+    /// The matched entry; 0 for a miss.
     entry: Value,
 }
 
 impl Emitter<'_, '_> {
-    /// Writes code that begins here and leads to `end`.
+    /// Emits the code at `start`, with everything that it reaches. Control leaves it to the block `end`.
     pub fn emit_code(&mut self, start: Pc, end: Block) -> Result<(), Unsupported> {
         let budget = self.iconst(u64::from(LOOP_BUDGET));
         self.builder.def_var(self.code_worklist.budget, budget);
@@ -95,7 +96,7 @@ impl Emitter<'_, '_> {
         block
     }
 
-    /// Writes operations up to the next that is jumped to.
+    /// Emits operations up to the next jump target.
     fn emit_straight_line(&mut self, mut pc: Pc, run: usize) -> Result<(), Unsupported> {
         loop {
             let op = *self.program.code.get(usize::from(pc)).ok_or(Unsupported)?;
@@ -111,7 +112,7 @@ impl Emitter<'_, '_> {
         }
     }
 
-    /// Writes one operation; true if nothing follows it.
+    /// Emits one operation. Returns true if it terminates the block.
     fn emit_op_or_terminator(&mut self, pc: Pc, op: &Op, run: usize) -> Result<bool, Unsupported> {
         let InlineInstance { end, back } = self.code_worklist.runs[run];
         let jump = match op.code {
@@ -201,7 +202,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Writes code that computes the value of an operation without other effects.
+    /// Emits an operation that only computes a value. Returns the value of its destination.
     fn value(&mut self, op: &Op) -> Result<Value, Unsupported> {
         let zero = self.iconst(0);
         let value = match op.code {
@@ -228,7 +229,9 @@ impl Emitter<'_, '_> {
                 let a = self.use_slot(op.a);
                 let (min, max) = (self.iconst(min), self.iconst(max));
                 let below = self.compare(IntCC::SignedLessThan, a, min);
-                // What is not negative compares the same with and without a sign, but for a bound of 64 bits.
+                // Values that are not negative compare the same signed and unsigned, and a negative one is
+                // replaced by the second select. Only the unsigned comparison is right for a bound of 2^64 -
+                // 1.
                 let cc = match op.code {
                     Opcode::SatU => IntCC::UnsignedGreaterThan,
                     _ => IntCC::SignedGreaterThan,
@@ -300,7 +303,7 @@ impl Emitter<'_, '_> {
         self.builder.ins().select(fits, shifted, zero)
     }
 
-    /// BMv2 clears a header that is added.
+    /// Makes a header valid. As in BMv2, a header that was invalid is cleared.
     fn set_valid(&mut self, op: &Op) -> Result<(), Unsupported> {
         let base = self.program.const_base(op.a).ok_or(Unsupported)?;
         let header = &self.program.header_ops[usize::from(op.b)];
@@ -357,7 +360,8 @@ impl Emitter<'_, '_> {
         self.store_call(length, offset_of!(CallFrame, length));
     }
 
-    /// A cell that does not exist is not read, and what is written to it is lost.
+    /// Emits an access to a register without a branch on the index. Out of bounds, a read leaves the
+    /// destination unchanged and a write goes to [`CallFrame::discard`].
     fn register(&mut self, op: &Op) -> Result<(), Unsupported> {
         let array = &self.program.registers[usize::from(op.a)];
         if array.size == 0 {
@@ -369,7 +373,8 @@ impl Emitter<'_, '_> {
         }
         let cells = self.pointer(offset_of!(CallFrame, registers));
         if self.is_always_below(op.b, array.size) {
-            // Whatever the slot has: the cell is one of the array.
+            // The mask repeats the bound that the field's width implies: memory safety does not depend on the
+            // slot.
             let index = self.use_slot(op.b);
             let index = self.mask(index, array.size as u64 - 1);
             let cell = self.cell(cells, index, array.base, array.stride);
@@ -403,7 +408,8 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Returns whether a slot has a field whose every value is below this power of two.
+    /// Returns whether `size` is a power of two and every value of the slot's field is below it: a mask then
+    /// replaces the bounds check.
     fn is_always_below(&self, slot: Slot, size: usize) -> bool {
         let field = self.program.layout.field_at(slot).map(|(_, field)| field);
         let field = field.filter(|field| field.limbs == 1 && !field.signed && !field.varbit);
@@ -416,7 +422,7 @@ impl Emitter<'_, '_> {
         self.add(cell, base as u64 * 8)
     }
 
-    /// Returns the value of a calculation over narrow fields of whole bytes.
+    /// Emits a calculation over fields of whole bytes, each of at most 64 bits. Returns its value.
     fn digest(&mut self, index: usize) -> Result<Value, Unsupported> {
         let calculation = &self.program.calculations[index];
         let fields = calculation.byte_fields.as_ref().ok_or(Unsupported)?;
@@ -429,7 +435,8 @@ impl Emitter<'_, '_> {
         {
             return Ok(self.crc(effects, fields, len));
         }
-        // Whole words are stored: what is read in other pieces than it was written would be waited for.
+        // The input is stored in whole words: a load that spans several smaller stores cannot be forwarded
+        // from the store buffer and stalls.
         let (mut word, mut at) = (self.iconst(0), 0);
         for (slot, bytes) in fields {
             let value = self.use_slot(*slot);
@@ -452,7 +459,8 @@ impl Emitter<'_, '_> {
         Ok(self.result(call, 0))
     }
 
-    /// Adds up what the bytes of a CRC do to it.
+    /// Computes a CRC as the CRC of `len` zero bytes, exclusive-or one table value per byte. A CRC is affine
+    /// in its input, so the contribution of a byte depends only on its value and its distance from the end.
     fn crc(&mut self, effects: &'static CrcTables, fields: &[(Slot, u8)], len: usize) -> Value {
         let (mut behind, tables) = (len, self.iconst(effects.of_byte.as_ptr() as u64));
         let mut sum = self.builder.ins().iconst(types::I32, i64::from(effects.zeros[len]));
@@ -472,13 +480,13 @@ impl Emitter<'_, '_> {
         self.builder.ins().uextend(types::I64, sum)
     }
 
-    /// Stores the word of a hash's input in which byte `at` is.
+    /// Stores the word of a hash's input that contains byte `at`.
     fn store_hash_input(&mut self, word: Value, at: usize) {
         let (word, input) = (self.builder.ins().bswap(word), self.pointer(offset_of!(CallFrame, bytes)));
         self.builder.ins().store(BYTES, word, input, (at / 8 * 8) as i32);
     }
 
-    /// Loads what a [`NativeTable`] has at this offset.
+    /// Loads the member at byte `at` of a [`NativeTable`].
     fn direct(&mut self, table: usize, ty: Type, at: usize) -> Value {
         let tables = self.pointer(offset_of!(CallFrame, tables));
         let at = table * size_of::<NativeTable>() + at;
@@ -492,7 +500,8 @@ impl Emitter<'_, '_> {
         self.builder.ins().iadd(rows, offset)
     }
 
-    /// Looks a key of one word up. Returns the row and the entry.
+    /// Emits the lookup of a key of one word: in the entries of small keys, then in the key cache, then by a
+    /// helper. Returns the address of the row, and the entry.
     fn emit_lookup(&mut self, index: usize, word: Value) -> (Value, Value) {
         let table = &self.program.tables[index];
         let found = self.builder.create_block();
@@ -524,8 +533,8 @@ impl Emitter<'_, '_> {
             let place = self.builder.ins().imul(word, factor);
             let place = self.shift_right(place, form.shift());
             self.emit_cache_probe((index, form), (word, place), known);
-            let beside = self.builder.ins().bxor_imm(place, 1);
-            self.emit_cache_probe((index, form), (word, beside), known);
+            let neighbour = self.builder.ins().bxor_imm(place, 1);
+            self.emit_cache_probe((index, form), (word, neighbour), known);
             let number = self.iconst(index as u64);
             let call = self.call_helper(self.helpers.lookup_word, &[number, word], 2);
             let results = [self.result(call, 0), self.result(call, 1)];
@@ -538,7 +547,8 @@ impl Emitter<'_, '_> {
         results.into()
     }
 
-    /// Goes to a block with the entry of a key, if the key is the recent one in this place.
+    /// Emits a jump to `known` with the entry of `key`, taken if the key is in slot `place` of the table's
+    /// key cache.
     fn emit_cache_probe(
         &mut self,
         (table, form): (usize, KeyCacheFormat),
@@ -549,12 +559,12 @@ impl Emitter<'_, '_> {
         let recent = self.direct(table, types::I64, offset_of!(NativeTable, recent));
         let recent = self.builder.ins().iadd(recent, offset);
         let first = self.builder.ins().load(types::I64, CELLS, recent, 0);
-        let there = match form {
+        let cached_key = match form {
             KeyCacheFormat::Narrow => self.shift_right(first, KeyCacheFormat::NARROW_BITS),
             KeyCacheFormat::Wide => first,
         };
         let (this, other) = (self.builder.create_block(), self.builder.create_block());
-        let is_this = self.compare(IntCC::Equal, key, there);
+        let is_this = self.compare(IntCC::Equal, key, cached_key);
         self.brif(is_this, this, other);
         self.switch_to(this);
         let entry = match form {
@@ -565,7 +575,7 @@ impl Emitter<'_, '_> {
         self.switch_to(other);
     }
 
-    /// Looks a table up and runs what it leads to.
+    /// Emits the application of a table: the lookup, the inlined actions, and the jump to the next node.
     fn table(&mut self, index: usize, run: usize) -> Result<(), Unsupported> {
         let table = &self.program.tables[index];
         let plan = &table.key_layout;
@@ -579,7 +589,7 @@ impl Emitter<'_, '_> {
             *word = self.builder.ins().bor(*word, value);
         }
         let (row, entry) = match words.as_slice() {
-            // It always misses.
+            // A table without a key always misses: entry 0, whose row is the first.
             [] if !table.needs_slow_apply => {
                 (self.direct(index, types::I64, offset_of!(NativeTable, rows)), zero)
             }
@@ -593,7 +603,8 @@ impl Emitter<'_, '_> {
                 (self.result(call, 0), self.result(call, 1))
             }
         };
-        // The rows of a table stay where they are; what stands for a member of a profile is written over.
+        // Rows do not change while code runs, so their words may be loaded late. A table that needs the slow
+        // path returns the row in a scratch buffer, which its next application overwrites.
         let flags = if table.needs_slow_apply { CELLS } else { readonly(CELLS) };
         let hot = self.builder.ins().load(types::I64, flags, row, 0);
         let choice = self.shift_right(hot, ROW_ACTION_SHIFT);
@@ -619,7 +630,7 @@ impl Emitter<'_, '_> {
             self.jump(first);
             self.switch_to(other);
         }
-        // No action at all: the row says where to go.
+        // The row has no action: its word contains the address of the next node.
         let jumps = &table.successors;
         let next = self.shift_right(hot, ROW_NEXT_SHIFT);
         let next = self.mask(next, u64::from(Pc::MAX));

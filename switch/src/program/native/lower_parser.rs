@@ -1,5 +1,5 @@
-//! Code for the parser: a block for each state and place in the frame at which the state can begin, so that every offset
-//! is known when the code is written.
+//! Lowers the parser: one block for each state and each frame offset at which the state can begin, so that
+//! every offset is a constant.
 
 use super::Unsupported;
 use super::abi::{CallFrame, MAX_FRAME_ACCESS, PARSER_LOOP};
@@ -18,18 +18,20 @@ use cranelift_frontend::Variable;
 use std::collections::{HashMap, HashSet};
 use std::mem::offset_of;
 
-/// A point of the parser's run: state, byte of the frame, and elements of each stack.
+/// A point of the parser's run: the state (`None`: accept), the frame offset in bytes, and the number of
+/// elements extracted to each stack.
 type ParsePoint = (Option<u16>, u32, Vec<u16>);
 
-/// The parser while it is written.
+/// The blocks of the parser, and those of them that are still to be emitted.
 pub(super) struct ParserEmitter {
     blocks: HashMap<ParsePoint, Block>,
     waiting: Vec<ParsePoint>,
-    /// The block of an accepted packet.
+    /// The block of accepted packets.
     accept: Block,
-    /// The block that leaves the packet to the interpreter.
+    /// The block that exits to the interpreter.
     bail: Block,
-    /// For each checksum that is verified over the frame: not 0 if it is wrong.
+    /// For each checksum that is verified over the frame, a variable that is 1 if the checksum is wrong,
+    /// otherwise 0.
     checksum_error: Vec<Option<Variable>>,
     /// What is left of the budget for loops, if the parser can spend it.
     budget: Option<Variable>,
@@ -37,17 +39,18 @@ pub(super) struct ParserEmitter {
     unmodified: HashMap<Slot, u32>,
 }
 
-/// Bytes of the frame that a select looks at.
+/// Up to eight consecutive bytes of the frame that contain parts of a select key.
 struct SelectWindow {
     first: u32,
-    /// A power of two.
+    /// 1, 2, 4 or 8.
     bytes: u32,
-    /// Parts of the key that are here: how far up they are in the key and in a big-endian number, and their bits.
+    /// For each part of the key in this window: its shift in the key, its shift in the window's big-endian
+    /// number, and its width in bits.
     parts: Vec<(u8, u32, u32)>,
 }
 
 impl SelectWindow {
-    /// Returns its bits of a mask or a value of a case, as they are in memory.
+    /// Returns the bits of a mask or value of a case that fall in this window, in memory byte order.
     fn in_memory_order(&self, word: u64) -> u64 {
         let part = |(up, shift, bits): &(u8, u32, u32)| (word >> up & low_mask(*bits)) << shift;
         let number = self.parts.iter().map(part).fold(0, |all, part| all | part);
@@ -55,16 +58,18 @@ impl SelectWindow {
     }
 }
 
-/// Bits that are in one word wherever they begin.
+/// The widest field that one 64-bit load holds at every bit offset within a byte: 64 - 7.
 const MAX_UNALIGNED_BITS: u32 = 57;
 
-/// Returns whether a field that ends at this byte is within reach, together with the word that begins with its last
-/// byte.
+/// Returns whether an 8-byte load from the byte after a field is within [`MAX_FRAME_ACCESS`]: then so is
+/// every load of the field.
 fn is_in_room(end: u32) -> bool {
     end as usize + 8 <= MAX_FRAME_ACCESS
 }
 
-/// Returns the blocks of headers, and the bytes of the frame at which the parser takes them.
+/// Returns the pairs (first slot of a header, frame offset) at which the parser can extract. States after a
+/// variable-length extraction or an `advance` are not followed, since their offset is not known when code is
+/// generated.
 pub(super) fn extract_offsets(program: &Linked) -> HashSet<(Slot, u32)> {
     let (mut places, mut seen) = (HashSet::new(), HashSet::new());
     let mut waiting = vec![(program.parser.start, 0)];
@@ -99,7 +104,8 @@ pub(super) fn extract_offsets(program: &Linked) -> HashSet<(Slot, u32)> {
     places
 }
 
-/// Returns the bytes that a select looks at, if all parts of its key are as the frame has them.
+/// Returns the windows of the frame that cover a select key, or `None` if a part of the key is not an
+/// unmodified field of the frame.
 fn windows(parsing: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) -> Option<Vec<SelectWindow>> {
     let place = |((slot, up), part): (&(Slot, u8), &SelectPart)| {
         Some((*parsing.unmodified.get(slot)?, part.bits(), *up))
@@ -123,7 +129,8 @@ fn windows(parsing: &ParserEmitter, select: &PackedSelect, key: &[SelectPart]) -
 }
 
 impl Emitter<'_, '_> {
-    /// Writes the parser and the verification of checksums, up to the control: parser_error and checksum_error are set.
+    /// Emits the parser and the verification of checksums. Afterwards `parser_error` and `checksum_error` are
+    /// set, and control can follow.
     pub fn parser(&mut self, bail: Block) -> Result<(), Unsupported> {
         let zero = self.iconst(0);
         let wrong = self.wire.verified.iter().map(|wire| {
@@ -203,7 +210,7 @@ impl Emitter<'_, '_> {
         self.select(parsing, state, begin, &counts)
     }
 
-    /// Goes on only if the frame has this many bytes.
+    /// Emits an exit to the interpreter if the frame has fewer than `bytes` bytes.
     fn emit_length_check(&mut self, parsing: &ParserEmitter, bytes: u32) {
         let len = self.load_call(types::I64, offset_of!(CallFrame, len));
         let bytes = self.iconst(u64::from(bytes));
@@ -213,7 +220,8 @@ impl Emitter<'_, '_> {
         self.switch_to(next);
     }
 
-    /// Writes an operation of a state; false if the interpreter has to do it.
+    /// Emits an operation of a state. Returns false if it has no machine code, so that the interpreter has to
+    /// run the packet.
     fn parse_op(
         &mut self,
         parsing: &mut ParserEmitter,
@@ -316,7 +324,7 @@ impl Emitter<'_, '_> {
         Ok(true)
     }
 
-    /// Writes where a state leads.
+    /// Emits the transition of a state.
     fn select(
         &mut self,
         parsing: &mut ParserEmitter,
@@ -377,7 +385,7 @@ impl Emitter<'_, '_> {
         Ok(())
     }
 
-    /// Goes to `next` if all parts have these values.
+    /// Emits a jump to `next`, taken if all parts have these values.
     fn case(&mut self, parts: &[(Value, u64)], next: Block) {
         let other = self.builder.create_block();
         for (index, (part, value)) in parts.iter().enumerate() {
@@ -395,7 +403,7 @@ impl Emitter<'_, '_> {
         self.switch_to(other);
     }
 
-    /// Returns the key of a select in one word; parts that no case looks at are left out.
+    /// Returns a select key packed into one word, without the parts that no case compares.
     fn word_key(&mut self, select: &PackedSelect, used: u64) -> Value {
         let mut key = None;
         for (index, (slot, up)) in select.parts.iter().enumerate() {
@@ -447,7 +455,8 @@ impl Emitter<'_, '_> {
     fn verify(&mut self, parsing: &ParserEmitter) -> Result<(), Unsupported> {
         let program = self.program;
         let mut wrong = self.iconst(0);
-        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, it)| it.verify) {
+        for (index, checksum) in program.checksums.iter().enumerate().filter(|(_, checksum)| checksum.verify)
+        {
             let this = match parsing.checksum_error[index] {
                 Some(variable) => self.builder.use_var(variable),
                 None => {

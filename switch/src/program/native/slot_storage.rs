@@ -1,14 +1,14 @@
-//! The choice between registers and the header vector, for each slot.
+//! Decides for each slot between a Cranelift variable and memory of the header vector.
 //!
-//! A slot that only operations with machine code of their own use is a variable. A slot that the interpreter's
-//! functions read or write stays in memory.
+//! A slot that only operations with machine code of their own use is a variable. A slot that helpers of the
+//! interpreter read or write stays in memory.
 
 use super::super::access::{Access, ReachableCode};
 use super::super::frame_access::FrameAccess;
 use super::super::link::Linked;
 use super::super::op::{Op, Opcode, Slot};
 
-/// A set of slots.
+/// A set of slots. Slots beyond the size that [`SlotSet::new`] was given are ignored.
 #[derive(Clone, Debug)]
 pub(super) struct SlotSet(Vec<bool>);
 

@@ -27,7 +27,7 @@ fn direct_counters_and_meters_go_with_their_entries() {
     assert_eq!(d.read(direct(None)).unwrap(), [direct(Some(more))]);
     d.refused(Insert, direct(Some(more)), Code::InvalidArgument, "can only be modified");
     let negative = CounterData { packet_count: -1, byte_count: 0 };
-    d.refused(Modify, direct(Some(negative)), Code::InvalidArgument, "cannot be -1");
+    d.refused(Modify, direct(Some(negative)), Code::InvalidArgument, "counter value -1 is negative");
     let absent = d.entry("lpm_one", &[lpm(0x0b00_0000, 8)], 0, None);
     let absent = Kind::DirectCounterEntry(DirectCounterEntry { table_entry: Some(absent), data: None });
     assert_eq!(d.read(absent.clone()).unwrap_err().code, Code::NotFound);
@@ -65,7 +65,7 @@ fn direct_counters_and_meters_go_with_their_entries() {
         Modify,
         direct(Some(MeterConfig { cir: -1, ..config })),
         Code::InvalidArgument,
-        "cannot have -1",
+        "meter rate or burst -1 is negative",
     );
 }
 
@@ -87,7 +87,7 @@ fn cells_are_written_one_or_all() {
     assert_eq!(d.read(read(None)).unwrap().len(), 16);
     d.ok(Modify, cell(None, &[7]));
     assert!(d.read(read(None)).unwrap().iter().zip(0..).all(|(it, i)| *it == cell(at(i), &[7])));
-    d.refused(Modify, cell(at(16), &[1]), Code::OutOfRange, "outside its 16 cells");
+    d.refused(Modify, cell(at(16), &[1]), Code::OutOfRange, "out of range (size 16)");
     d.refused(Modify, cell(at(-1), &[1]), Code::InvalidArgument, "is negative");
     d.refused(Modify, cell(at(0), &[0x10, 0]), Code::InvalidArgument, "does not fit 12 bits");
     d.refused(Insert, cell(at(0), &[1]), Code::InvalidArgument, "can only be modified");
@@ -102,7 +102,7 @@ fn cells_are_written_one_or_all() {
     d.ok(Modify, count(at(7), None));
     assert_eq!(d.read(count(at(7), None)).unwrap(), [count(at(7), Some(data))]);
     assert_eq!(d.read(count(None, None)).unwrap().len(), 8);
-    d.refused(Modify, count(at(8), Some(data)), Code::OutOfRange, "outside its 8 cells");
+    d.refused(Modify, count(at(8), Some(data)), Code::OutOfRange, "out of range (size 8)");
 
     let config = MeterConfig { cir: 1000, cburst: 100, pir: 2000, pburst: 200, eburst: 0 };
     let limit =

@@ -36,7 +36,7 @@ fn members_and_groups_live_in_order_of_their_references() {
     d.ok(Insert, member(&d, "paths", 1, send(&d, 1)));
     d.ok(Insert, member(&d, "paths", 2, send(&d, 2)));
     d.refused(Insert, member(&d, "paths", 1, send(&d, 1)), Code::AlreadyExists, "has member 1");
-    d.refused(Insert, member(&d, "paths", 0, send(&d, 1)), Code::InvalidArgument, "from 1");
+    d.refused(Insert, member(&d, "paths", 0, send(&d, 1)), Code::InvalidArgument, "use 1 or higher");
     d.refused(Insert, member(&d, "paths", 3, None), Code::InvalidArgument, "has no action");
     let other = Some(d.action("drop", &[]));
     d.refused(Insert, member(&d, "paths", 3, other), Code::InvalidArgument, "is not one of");
@@ -44,8 +44,8 @@ fn members_and_groups_live_in_order_of_their_references() {
     d.refused(Insert, group(&d, "paths", 9, &[(1, 1)]), Code::AlreadyExists, "has group 9");
     d.refused(Modify, group(&d, "paths", 8, &[(1, 1)]), Code::NotFound, "no group 8");
     d.refused(Modify, group(&d, "paths", 9, &[(1, 0)]), Code::InvalidArgument, "below 1");
-    d.refused(Modify, group(&d, "paths", 9, &[(1, 1), (1, 1)]), Code::InvalidArgument, "is there twice");
-    d.refused(Insert, group(&d, "nexthops", 9, &[]), Code::InvalidArgument, "is no selector");
+    d.refused(Modify, group(&d, "paths", 9, &[(1, 1), (1, 1)]), Code::InvalidArgument, "duplicate member");
+    d.refused(Insert, group(&d, "nexthops", 9, &[]), Code::InvalidArgument, "is not an action selector");
     d.refused(Delete, member(&d, "paths", 2, None), Code::FailedPrecondition, "is in group 9");
     let entry = refers(&d, "by_selector", ActionType::ActionProfileGroupId(9));
     d.ok(Insert, entry.clone());
@@ -78,7 +78,7 @@ fn members_and_groups_live_in_order_of_their_references() {
         "nexthops: member 3 is in use",
     );
     let direct = Kind::TableEntry(d.entry("by_profile", &[exact(2)], 0, d.call("send", &[1])));
-    d.refused(Insert, direct, Code::InvalidArgument, "give a member or a group");
+    d.refused(Insert, direct, Code::InvalidArgument, "use a member or a group");
 }
 
 #[test]

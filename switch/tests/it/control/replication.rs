@@ -31,7 +31,7 @@ fn multicast_groups_and_clone_sessions_are_kept_as_written() {
     assert!(d.read(asked(6)).unwrap().is_empty());
     d.ok(Modify, group(5, &[replica(3, 0)]));
     assert_eq!(d.read(asked(5)).unwrap(), [group(5, &[replica(3, 0)])]);
-    d.refused(Insert, group(0, &[]), Code::InvalidArgument, "from 1");
+    d.refused(Insert, group(0, &[]), Code::InvalidArgument, "use 1 or higher");
     d.refused(Insert, group(70_000, &[]), Code::InvalidArgument, "16 bits");
     d.refused(Insert, group(6, &[replica(1, 0), replica(1, 0)]), Code::InvalidArgument, "twice");
     d.refused(Insert, group(6, &[replica(512, 0)]), Code::InvalidArgument, "is not a port");
@@ -59,7 +59,7 @@ fn multicast_groups_and_clone_sessions_are_kept_as_written() {
     d.refused(Insert, session(5, 0, 0), Code::AlreadyExists, "session 5 exists");
     d.refused(Insert, session(7, 8, 0), Code::InvalidArgument, "class of service");
     d.refused(Insert, session(7, 0, -1), Code::InvalidArgument, "is negative");
-    d.refused(Insert, session(0, 0, 0), Code::InvalidArgument, "from 1");
+    d.refused(Insert, session(0, 0, 0), Code::InvalidArgument, "use 1 or higher");
     d.ok(Delete, asked(5));
     d.refused(Modify, session(5, 0, 0), Code::NotFound, "no clone session 5");
 }

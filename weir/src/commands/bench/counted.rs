@@ -1,7 +1,7 @@
-//! Work whose instructions are counted, by `weir/tests/instructions.rs`: it runs this program under callgrind, which counts
-//! only while [`while_callgrind_counts`] runs, and adds up one number for each of its calls.
+//! Fixed workloads for counting instructions. `weir/tests/instructions.rs` runs this program under callgrind,
+//! which counts only inside [`while_callgrind_counts`] and reports one count for each call.
 //!
-//! Instructions do not depend on the machine's load, as nanoseconds do.
+//! Unlike nanoseconds, instruction counts do not depend on the load of the machine.
 
 use super::{QUICKSTART, every_scheme, programs};
 use crate::console::{Console, Failure};
@@ -9,18 +9,18 @@ use std::hint::black_box;
 use std::io::Write;
 use weir_experiment::Experiment;
 
-/// Packets that are counted.
+/// Packets per counted round.
 const PACKETS: u32 = 100;
-/// Two flows that share the dumbbell from the start.
+/// Two flows that share the dumbbell's bottleneck from the start.
 const FLOWS: &str = "flows=[{from: h1, to: h3, start: 0us}, {from: h2, to: h3, start: 0us}]";
-/// Durations of two runs; their difference is the work of 100 us.
+/// Durations of the two runs. The difference of their counts is the cost of 100 us, without setup.
 const DURATIONS: [&str; 2] = ["duration=100us", "duration=200us"];
 
-/// Prints a line for each number that callgrind counts: a name, and by what to divide it.
+/// Prints one line for each count of callgrind, in the same order: a name, and the divisor of the count.
 pub fn run(console: &mut Console) -> Result<(), Failure> {
     let out = &mut console.out;
     programs::with_packets(&every_scheme()?, |program, packet, mut path| {
-        // The first round is not counted: caches, pools and queues have their size after it.
+        // Warm-up: caches, pools and queues reach their final size in the first round.
         path.write(PACKETS);
         path.send()?;
         path.write(PACKETS);
@@ -42,8 +42,8 @@ pub fn run(console: &mut Console) -> Result<(), Failure> {
     Ok(())
 }
 
-/// Does some work. Callgrind looks for this function and the next one by their names: it counts in the former, and writes
-/// down what it has counted at the latter. (It does not do both for one function.)
+/// Runs `work` as one counted section. Callgrind finds the next two functions by name: it collects only in
+/// the former, and dumps and resets its counters at the latter. (Callgrind cannot do both for one function.)
 fn counted(work: &mut dyn FnMut()) {
     while_callgrind_counts(work);
     callgrind_writes();
@@ -52,7 +52,7 @@ fn counted(work: &mut dyn FnMut()) {
 #[inline(never)]
 fn while_callgrind_counts(work: &mut dyn FnMut()) {
     work();
-    // So that the call above is not the last thing: callgrind is to see where this function ends.
+    // Prevents a tail call: callgrind must see the return of this function.
     black_box(());
 }
 

@@ -1,4 +1,4 @@
-//! Measures the cost of one packet in one switch, with the tables that the controller fills.
+//! Measures the cost of one packet in one switch with the table entries that the controller installs.
 
 use crate::console::Failure;
 use std::borrow::Cow;
@@ -14,27 +14,26 @@ use weir_switch::program::Engine;
 use weir_switch::{Packet, PacketPool, Switch, SwitchOutput};
 use weir_units::Time;
 
-/// The cost of a packet.
 pub struct Cost {
-    /// Name of the program.
     pub program: Cow<'static, str>,
-    /// Kind of packet.
+    /// `DATA` or `ACK`.
     pub packet: &'static str,
-    /// Nanoseconds from arrival to departure.
+    /// Nanoseconds in the switch: ingress, queue and egress.
     pub ns: f64,
 }
 
-/// Packets of one round, and rounds: the best round counts, the others had company on the machine.
+/// Packets per round. The fastest of `ROUNDS` rounds counts, because other processes can only slow a round
+/// down.
 const PACKETS: u32 = 100_000;
 const ROUNDS: u32 = 7;
-/// Packets between two looks at the clock: few enough to stay in the processor's first cache.
+/// Packets between two clock readings: few enough for their data to stay in the L1 cache.
 const AT_ONCE: u32 = 32;
-/// A full frame leaves a 100 Gbit/s port about every so often.
+/// Time between packets: about the transmission time of a full frame at 100 Gbit/s.
 const GAP: Time = Time::from_ns(122);
-/// Telemetry records that an ACK has gathered or carries back when it comes to the first switch.
+/// Telemetry records in the ACK when it arrives at the first switch.
 const RECORDS: usize = 2;
 
-/// Data and ACK through the first switch of `experiment`, for every scheme's program.
+/// Measures DATA and ACK packets at the first switch of `experiment`, with the program of every scheme.
 pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     let mut costs = Vec::new();
     with_packets(experiment, |program, packet, mut path| {
@@ -44,7 +43,8 @@ pub fn costs(experiment: &Experiment) -> Result<Vec<Cost>, Failure> {
     Ok(costs)
 }
 
-/// Passes a new switch and a packet for it to `measure`, for the program of each scheme, first DATA and then an ACK.
+/// For the program of each scheme, calls `measure` with a new switch and a packet for that switch: first
+/// DATA, then ACK. Schemes that share a program are measured once.
 pub fn with_packets(
     experiment: &Experiment,
     mut measure: impl FnMut(&Cow<'static, str>, &'static str, Path<'_>) -> Result<(), Failure>,
@@ -65,7 +65,8 @@ pub fn with_packets(
         let flags =
             asks(matches!(needs.telemetry, TelemetrySource::Data | TelemetrySource::RateNotifications));
         let mtu = experiment.spec.mtu.get() as u32;
-        // Of a message that may be deflected: its packets are looked for in the table of those that are.
+        // Tokens mark a message that may be deflected, so that the packets are matched in the deflection
+        // table.
         let tokens = scheme.config.needs().deflection.map_or(0, |it| it.tokens);
         let data = frame(
             PacketKind::Data,
@@ -79,7 +80,8 @@ pub fn with_packets(
         let (near, far) = ports(topology, first, from)?;
         let blueprint = FabricBuilder::new(experiment, scheme, Engine::default()).map_err(Failure::work)?;
         for (packet, frame, port_in, port_out) in [("DATA", data, near, far), ("ACK", ack, far, near)] {
-            // A new switch for each kind, so that the state left by one (such as RoCC's notifications) does not affect the other.
+            // Each kind gets a new switch, because state that one kind leaves in the switch, such as RoCC's
+            // notifications, would affect the other.
             let network = blueprint.build().map_err(Failure::work)?;
             let mut fabric = network.view();
             let switch = &mut fabric.switch_mut(SwitchIx(0)).switch;
@@ -93,7 +95,7 @@ pub fn with_packets(
     Ok(())
 }
 
-/// A head as a host writes it, and the length of its payload.
+/// Header bytes as a host writes them, and the length of the payload.
 type Frame = (Vec<u8>, u32);
 
 const EMPTY: WeirRepr = WeirRepr { concurrency: 1, message: 1, ..WeirRepr::of(PacketKind::Data) };
@@ -115,7 +117,7 @@ fn frame(kind: PacketKind, weir: WeirRepr, from: &Host, to: &Host, mtu: u32) -> 
         payload_len,
     };
     let len =
-        repr.emit(&records, &mut head).ok_or_else(|| Failure::work("bench: the frame cannot be written"))?;
+        repr.emit(&records, &mut head).ok_or_else(|| Failure::work("bench: cannot encode the frame"))?;
     head.truncate(len);
     Ok((head, payload_len))
 }
@@ -144,7 +146,7 @@ impl SwitchOutput for Sink {
     fn digest(&mut self, _: Digest) {}
 }
 
-/// A packet's path through one switch.
+/// A switch with its ingress and egress port for one kind of packet.
 pub struct Path<'s> {
     switch: &'s mut Switch,
     frame: Frame,
@@ -152,7 +154,7 @@ pub struct Path<'s> {
     port_out: u16,
     sink: Sink,
     now: Time,
-    /// Packets before the switch, or behind it.
+    /// Packets to be sent, or packets that have left the switch.
     packets: Vec<Option<Box<Packet>>>,
 }
 
@@ -172,7 +174,7 @@ impl Path<'_> {
         Ok(best)
     }
 
-    /// Writes this number of packets that come to the switch next.
+    /// Prepares `packets` packets for the next [`Path::send`], reusing the previous ones.
     pub fn write(&mut self, packets: u32) {
         self.packets.drain(..).flatten().for_each(|packet| self.sink.pool.put(packet));
         for _ in 0..packets {
@@ -183,7 +185,7 @@ impl Path<'_> {
         }
     }
 
-    /// Sends the packets through the switch, one after the other.
+    /// Sends the prepared packets through the switch, one at a time.
     pub fn send(&mut self) -> Result<(), Failure> {
         let Path { switch, sink, packets, .. } = self;
         for place in packets {

@@ -1,4 +1,4 @@
-//! Figures of an earlier `weir bench --json`, to compare with.
+//! The results of an earlier `weir bench --json`, used as the baseline.
 
 use super::programs::Cost;
 use super::{Speed, read};
@@ -7,7 +7,7 @@ use serde::Deserialize;
 use std::path::Path;
 use weir_controller::runtime_json::place_and_problem;
 
-/// The figures that are compared.
+/// The compared part of a saved `weir bench --json`.
 #[derive(Debug, Deserialize)]
 pub struct Baseline {
     sim: Vec<RecordedSpeed>,
@@ -28,7 +28,6 @@ struct RecordedCost {
 }
 
 impl Baseline {
-    /// Reads a file.
     pub fn read(path: &Path) -> Result<Baseline, Failure> {
         Baseline::parse(&read(path)?).map_err(|reason| Failure::Input(format!("{}:{reason}", path.display())))
     }
@@ -36,17 +35,17 @@ impl Baseline {
     fn parse(text: &str) -> Result<Baseline, String> {
         serde_json::from_str(text).map_err(|error| {
             let (place, reason) = place_and_problem(&error);
-            format!("{place}: this is not what `weir bench --json` prints: {reason}")
+            format!("{place}: not the output of `weir bench --json`: {reason}")
         })
     }
 
-    /// Returns the ratio of a scheme's speed to that recorded.
+    /// Returns the speed of a scheme relative to the baseline; `None` if the baseline lacks the scheme.
     pub fn speed(&self, now: &Speed) -> Option<f64> {
         let then = self.sim.iter().find(|then| then.scheme == now.scheme)?;
         ratio(now.median(), then.median_packet_hops_per_s)
     }
 
-    /// Returns the ratio of a packet's time to that recorded.
+    /// Returns the cost of a packet relative to the baseline; `None` if the baseline lacks that packet.
     pub fn cost(&self, now: &Cost) -> Option<f64> {
         let same = |then: &&RecordedCost| (&*then.program, &*then.packet) == (&*now.program, now.packet);
         ratio(now.ns, self.programs.iter().find(same)?.ns)
@@ -57,7 +56,7 @@ fn ratio(now: f64, then: f64) -> Option<f64> {
     (then > 0.0).then_some(now / then)
 }
 
-/// Returns a ratio as a change in percent, `new` if there is none.
+/// Formats a ratio as a change in percent; `new` if the baseline has no such value.
 pub fn change(ratio: Option<f64>) -> String {
     ratio.map_or_else(|| "new".to_owned(), |ratio| format!("{:+.1} %", (ratio - 1.0) * 100.0))
 }
@@ -89,7 +88,7 @@ mod tests {
     fn another_file_is_refused_with_the_place() {
         let reason = Baseline::parse("{\"sim\": []}").unwrap_err();
         assert!(
-            reason.starts_with("1:11: this is not what `weir bench --json` prints: missing field `programs`"),
+            reason.starts_with("1:11: not the output of `weir bench --json`: missing field `programs`"),
             "{reason}"
         );
     }

@@ -1,4 +1,5 @@
-//! `weir bench --scaling`: fabrics of several sizes on one thread, and a forecast for more.
+//! `weir bench --scaling`: measures fat-trees of several sizes on one thread and predicts their speed on more
+//! threads.
 
 use super::columns;
 use crate::commands::memory_bytes;
@@ -14,13 +15,13 @@ use weir_sim::forecast::ScalingForecast;
 const FAT_TREE: &str = include_str!("../../../assets/fat-tree-k16.yaml");
 const THREADS: [usize; 6] = [1, 2, 8, 16, 32, 64];
 
-/// One fabric.
+/// The result for one fat-tree.
 struct Fabric {
     k: u32,
     hosts: usize,
     packet_hops: u64,
     windows: u64,
-    /// For each of [`THREADS`].
+    /// Packet-hops per second for each number of threads in [`THREADS`].
     per_second: Vec<f64>,
 }
 
@@ -45,7 +46,6 @@ fn measure(k: u32) -> Result<Fabric, Failure> {
     })
 }
 
-/// Does it.
 pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
     let fabrics = all.iter().map(|&k| measure(k)).collect::<Result<Vec<_>, _>>()?;
     if console.style.json {
@@ -63,7 +63,7 @@ pub fn run(all: &[u32], console: &mut Console) -> Result<(), Failure> {
         }));
     }
     let out = &mut console.out;
-    writeln!(out, "Million packet-hops per second on one thread, measured, and on more, forecast")?;
+    writeln!(out, "Million packet-hops per second on one thread (measured) and on more threads (predicted)")?;
     let rows = fabrics.iter().map(|it| {
         let head =
             [it.k.to_string(), it.hosts.to_string(), format::count(it.packet_hops / it.windows.max(1))];

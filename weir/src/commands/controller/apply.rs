@@ -14,14 +14,14 @@ use weir_client::fleet::{self, ApplySummary, Outcomes};
 use weir_controller::topology::Topology;
 use weir_report::table::fit;
 
-/// Write the plan to the switches, only the entries that differ
+/// Write the planned entries that differ to the switches
 ///
 /// Pushes the program to switches that run another, reads their tables, writes the difference in an order in which no
 /// packet loops or refers to what is not there, and reads back. Entries that are not in the plan are deleted. If a switch
 /// cannot be reached, nothing is written to any; if one fails later, the others are stopped while no packet loops. With a
 /// p4 tutorials topology.json and no --program, the switches get what their runtime_json files list.
 #[derive(Debug, clap::Args)]
-#[command(after_help = "Exit status: 0 all switches hold the plan; 1 some do not; 2 the input is wrong.")]
+#[command(after_help = "Exit status: 0 all switches hold the plan; 1 a switch failed; 2 invalid input.")]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
@@ -37,7 +37,6 @@ pub struct Args {
     output: ActionOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
@@ -111,7 +110,7 @@ fn table(topology: &Topology, outcomes: &Outcomes<ApplySummary>) -> Table {
     for switch in &topology.switches {
         match outcomes.get(&switch.name) {
             Some(Ok(it)) => {
-                let program = if it.pushed { "pushed" } else { "there" };
+                let program = if it.pushed { "pushed" } else { "present" };
                 let counts = [it.inserted, it.modified, it.deleted, it.unchanged];
                 let counts = counts.into_iter().chain(is_stopped.then_some(it.left)).map(|n| n.to_string());
                 table.add_row([switch.name.clone(), program.to_owned()].into_iter().chain(counts));

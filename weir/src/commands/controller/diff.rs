@@ -16,11 +16,11 @@ use weir_controller::reconcile::diff;
 
 /// Show what `apply` would write: + insert, ~ modify, - delete
 ///
-/// Only reads, and need not be the primary controller. For a switch that runs another program, or none, it shows that
-/// `apply` would push the program, and all entries.
+/// Read-only; need not be the primary controller. For a switch that runs a different program or none, the
+/// output contains the push of the program and all entries.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
-Exit status: 0 nothing differs; 1 the input is wrong or a switch cannot be read; 2 something differs.")]
+Exit status: 0 no differences; 1 invalid input, or a switch cannot be read; 2 differences.")]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
@@ -32,10 +32,9 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
-    // Status 2 says that something differs, so wrong input has the status of failed work.
+    // Exit status 2 is reserved for differences, so invalid input ends with status 1 here.
     compare(args, console).map_err(|failure| match failure {
         Failure::Input(reason) => Failure::Work(reason),
         other => other,
@@ -46,7 +45,8 @@ fn compare(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let tasks = tasks(&fabric, &args.program, &args.switches)?;
     let outcomes = block_on(fleet::read(tasks.clone(), args.switches.options()?))?;
-    // `apply` pushes the program to a switch that runs another one or none: its tables are then empty.
+    // `apply` would push the program to a switch that runs a different program or none, which clears its
+    // tables.
     let outcomes: Outcomes<Option<Vec<Entity>>> = outcomes
         .into_iter()
         .map(|(name, held)| match held {

@@ -1,4 +1,4 @@
-//! The options by which every subcommand names the fabric and its program.
+//! The options by which the subcommands select the fabric and the P4 program.
 
 use super::super::read;
 use crate::console::Failure;
@@ -20,7 +20,6 @@ use weir_experiment::file::{Entries, EntriesSpec, OffOr, PfcSpec};
 use weir_experiment::topologies::Topologies;
 use weir_experiment::yaml::{self, Positions, join_path, with_file_position};
 
-/// The fabric.
 #[derive(Debug, clap::Args)]
 pub struct FabricArgs {
     /// Topology: an experiment file or a topology in YAML, a p4 tutorials topology.json, a p4-utils p4app.json or
@@ -28,33 +27,34 @@ pub struct FabricArgs {
     #[arg(long, short, value_name = "FILE")]
     pub topology: PathBuf,
 
-    /// Routing method that makes paths symmetric, `auto`, `ecmp` or `trees`; by default the file's, else auto
+    /// Method for symmetric routes: `auto`, `ecmp` or `trees` [default: that of the file, otherwise auto]
     #[arg(long, value_name = "METHOD", value_parser = method)]
     routing: Option<RoutingMethod>,
 }
 
-/// The program.
 #[derive(Debug, clap::Args)]
 pub struct ProgramArgs {
-    /// Program of p4src as p4c-bm2-ss compiles it (BMv2 JSON), or for Tofino the bfrt.json of a program of p4src/tna
+    /// Program of p4src compiled by p4c-bm2-ss (BMv2 JSON), or for Tofino the bfrt.json of a program of
+    /// p4src/tna
     #[arg(long, short, value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
 
-    /// Its P4Info in text format; by default beside it, with the ending .p4info.txtpb or .p4info.txt
+    /// P4Info of the program in text format [default: the program's path with the extension .p4info.txtpb or
+    /// .p4info.txt]
     #[arg(long, value_name = "FILE")]
     p4info: Option<PathBuf>,
 
-    /// Chip of the switches, with a bfrt.json; by default tofino2
+    /// Chip of the switches, with a bfrt.json [default: tofino2]
     #[arg(long, value_name = "CHIP", help_heading = "Tofino")]
     chip: Option<ChipName>,
 
-    /// The switches' own numbers of the topology's ports, a YAML file such as {ports: {1: 132, 2: 140}}; by default the
-    /// front ports of the first pipe in order
+    /// Device ports of the topology's ports: a YAML file such as {ports: {1: 132, 2: 140}} [default: the
+    /// front ports of the first pipe, in order]
     #[arg(long, value_name = "FILE", help_heading = "Tofino")]
     ports: Option<PathBuf>,
 }
 
-/// A chip as people write it.
+/// The value of `--chip`.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum ChipName {
     /// Tofino 1
@@ -63,26 +63,25 @@ enum ChipName {
     Tofino2,
 }
 
-/// A fabric with its routes.
+/// A topology with its routes and planning options.
 pub struct Fabric {
-    /// Checked.
     pub topology: Topology,
-    /// The method by which the routes are computed again.
+    /// Routing method with which routes are recomputed when links fail.
     pub method: RoutingMethod,
-    /// The routes while all links are up.
+    /// Routes with all links up.
     pub routes: Routes,
-    /// Options of the tables' other entries.
+    /// Options for the entries other than routes.
     pub options: PlanOptions,
-    /// Entries that the file gives besides the plan's.
+    /// Entries that the file adds to the plan.
     pub entries: Vec<Entries>,
-    /// The file is an experiment whose switches pause each other.
+    /// True if the file is an experiment with PFC.
     pub lossless: bool,
-    /// The file's directory, and what another tool wrote into the file.
+    /// For a file in another tool's format: its directory, and the contents of that format.
     pub imported: Option<(PathBuf, Imported)>,
 }
 
 impl FabricArgs {
-    /// Reads the file, whose topology may be of one of `kinds`, and computes the routes.
+    /// Reads the topology file and computes the routes. `kinds` are the topology kinds that the file may use.
     pub fn load(&self, kinds: &Topologies) -> Result<Fabric, Failure> {
         let Source { mut file, imported, topology, text } = Source::read(&self.topology, kinds)?;
         let place = |reason: String| in_place(&self.topology, &text, &reason);
@@ -104,17 +103,17 @@ impl FabricArgs {
     }
 }
 
-/// Reads a topology from any file that `--topology` takes.
+/// Reads a topology in any format that `--topology` accepts.
 pub fn topology(path: &Path, kinds: &Topologies) -> Result<Topology, Failure> {
     Source::read(path, kinds).map(|source| source.topology)
 }
 
-/// Returns the same, with what another tool wrote into the file.
+/// Like [`topology`], and also returns the contents of a file in another tool's format.
 pub fn imported_topology(path: &Path, kinds: &Topologies) -> Result<(Topology, Option<Imported>), Failure> {
     Source::read(path, kinds).map(|source| (source.topology, source.imported))
 }
 
-/// A file with a topology.
+/// A parsed topology file.
 struct Source {
     file: File,
     imported: Option<Imported>,
@@ -157,26 +156,26 @@ fn in_place(path: &Path, text: &str, reason: &str) -> Failure {
 }
 
 impl Fabric {
-    /// Returns the additional contents of a file that another tool wrote; `None` for Weir's own formats.
+    /// Returns the contents of a file in another tool's format; `None` for Weir's own formats.
     pub fn imported(&self) -> Option<&Imported> {
         self.imported.as_ref().map(|(_, imported)| imported)
     }
 }
 
 impl ProgramArgs {
-    /// Reads the program and its P4Info, or its bfrt.json.
+    /// Reads the program and its P4Info, or the bfrt.json.
     pub fn load(&self) -> Result<Arc<Program>, Failure> {
         if let Some(program) = self.tofino()? {
             return Ok(program);
         }
         if let Some(option) = self.for_tofino_only() {
-            return Err(Failure::Input(format!("{option} is for a program for Tofino, a bfrt.json")));
+            return Err(Failure::Input(format!("{option} requires a program for Tofino (a bfrt.json)")));
         }
         let (p4info, program) = self.paths()?;
         load_program(&program, &p4info)
     }
 
-    /// Reads a bfrt.json; `None` if the program is another file.
+    /// Reads the program as bfrt.json; `None` if the file has another format.
     fn tofino(&self) -> Result<Option<Arc<Program>>, Failure> {
         let Some(path) = &self.program else { return Ok(None) };
         let text = read(path)?;
@@ -189,7 +188,9 @@ impl ProgramArgs {
             Err(_) => return Ok(None),
         };
         if self.p4info.is_some() {
-            return Err(Failure::input("--p4info: a bfrt.json describes the tables itself; leave it out"));
+            return Err(Failure::input(
+                "--p4info: not allowed with a bfrt.json, which describes the tables itself",
+            ));
         }
         let program = Program::tofino(info);
         let program = program.map_err(|error| Failure::Input(format!("{}: {error}", path.display())))?;
@@ -200,7 +201,7 @@ impl ProgramArgs {
         self.chip.map(|_| "--chip").or(self.ports.as_ref().map(|_| "--ports"))
     }
 
-    /// Returns the options of plans for the program.
+    /// Returns the planning options for the program's target.
     pub fn options(&self, fabric: &Fabric, program: &Program) -> Result<PlanOptions, Failure> {
         if !program.is_for_tofino() {
             return Ok(fabric.options.clone());
@@ -214,10 +215,10 @@ impl ProgramArgs {
         Ok(PlanOptions { target, ..fabric.options.clone() })
     }
 
-    /// Returns the paths of the P4Info and the program.
+    /// Returns the paths of the P4Info and of the program, in this order.
     pub fn paths(&self) -> Result<(PathBuf, PathBuf), Failure> {
         let Some(program) = &self.program else {
-            return Err(Failure::input("name the program: --program p4src/build/fncc.json"));
+            return Err(Failure::input("--program is required, for example --program p4src/build/fncc.json"));
         };
         let p4info = match &self.p4info {
             Some(path) => path.clone(),
@@ -226,26 +227,22 @@ impl ProgramArgs {
         Ok((p4info, program.clone()))
     }
 
-    /// Returns whether a program is named.
     pub fn is_given(&self) -> bool {
         self.program.is_some()
     }
 }
 
-/// Reads the numbers of ports.
+/// Reads the map from the topology's ports to device ports.
 fn port_map(path: &Path, topology: &Topology) -> Result<PortMap, Failure> {
     let text = read(path)?;
     let map: PortMap = yaml::read(&text).map_err(|error| in_place(path, &text, &error.to_string()))?;
     let unknown = map.switches.keys().find(|name| topology.switches.iter().all(|it| it.name != **name));
     match unknown {
-        Some(name) => {
-            Err(Failure::Input(format!("{}: switches: the topology has no switch {name}", path.display())))
-        }
+        Some(name) => Err(Failure::Input(format!("{}: switches: unknown switch {name}", path.display()))),
         None => Ok(map),
     }
 }
 
-/// Returns a program and its P4Info.
 pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failure> {
     let json = read(program)?;
     let text = read(p4info)?;
@@ -253,16 +250,16 @@ pub fn load_program(program: &Path, p4info: &Path) -> Result<Arc<Program>, Failu
         |reason: String| Failure::Input(with_file_position(&p4info.display().to_string(), &text, &reason));
     let info = p4runtime::p4info::parse(&text).map_err(|error| place(error.to_string()))?;
     if !json.trim_start().starts_with('{') {
-        return Err(Failure::Input(format!("{}: this is not BMv2 JSON", program.display())));
+        return Err(Failure::Input(format!("{}: not BMv2 JSON", program.display())));
     }
     Ok(Arc::new(Program::new(info, json.into_bytes()).map_err(|error| place(error.to_string()))?))
 }
 
 fn method(text: &str) -> Result<RoutingMethod, String> {
-    serde_yaml::from_str(text).map_err(|_| "use auto, ecmp or trees".to_owned())
+    serde_yaml::from_str(text).map_err(|_| "expected auto, ecmp or trees".to_owned())
 }
 
-/// The keys of an experiment file that concern the controller. The others are the experiment's.
+/// The keys of an experiment file that matter to the controller; other keys are ignored.
 #[derive(Deserialize)]
 struct File {
     topology: TopologySpec,
@@ -272,7 +269,7 @@ struct File {
     ecn: OffOr<EcnConfig>,
     #[serde(default)]
     ack_priority: bool,
-    /// In an experiment the scheme says this.
+    /// Only for topology files: in an experiment the scheme determines the deflection.
     #[serde(default)]
     deflection: Option<DeflectionConfig>,
     #[serde(default)]
@@ -281,7 +278,7 @@ struct File {
     lossless: bool,
 }
 
-/// Experiments have PFC unless they say `pfc: off`.
+/// Experiments use PFC unless they set `pfc: off`.
 fn on() -> bool {
     true
 }
@@ -310,7 +307,7 @@ impl File {
             .map_err(|error| error.to_string());
         }
         if tree.get("kind").is_none() {
-            return Err(with_formats(text, "this is no topology: it has neither `topology:` nor `kind:`"));
+            return Err(with_formats(text, "not a topology file: missing `topology` or `kind`"));
         }
         own(&mut tree, "")?;
         Ok(File::of(yaml::read_value(tree, &positions).map_err(|error| error.to_string())?))

@@ -8,23 +8,24 @@ use serde_json::{Map, json};
 use std::io::Write;
 use weir_client::ThriftError;
 
-/// Take links down, or up again, at a switch, by Thrift
+/// Take links down or up at a switch, over Thrift
 ///
-/// A port loses its interface: `port_remove` and `port_add` of simple_switch_CLI. In a fabric of one process
-/// (`weir switch --fabric`), where the links between switches are no interfaces of the kernel, this is how one is cut.
+/// Removes the interface of a port, or adds it again, as `port_remove` and `port_add` of simple_switch_CLI
+/// do. In a single-process fabric (`weir switch --fabric`) the links between switches are not kernel
+/// interfaces, so this is the way to cut one.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weir controller link down s1:2 --topology fabric.yaml
   weir controller link up s1:2 --topology fabric.yaml
 
-Exit status: 0 done; 1 a switch did not answer or refused; 2 the input is wrong.")]
+Exit status: 0 success; 1 a switch did not respond or rejected the change; 2 invalid input.")]
 pub struct Args {
     /// New state of the link
     #[arg(value_enum)]
     state: State,
 
-    /// Ports at which it is done: switch and number
+    /// Ports of the links, as switch and port number
     #[arg(value_name = "SWITCH:PORT", required = true)]
     ports: Vec<String>,
 
@@ -38,13 +39,12 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 enum State {
-    /// Take it down
+    /// Remove the interface from the port
     Down,
-    /// Take it up again
+    /// Add the interface to the port
     Up,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let topology = super::topology(&args.fabric.topology, &console.kit.catalogue.topologies)?;
@@ -55,8 +55,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             let port = port.parse().ok().filter(|&port| topology.switch(switch).link_at(port).is_some())?;
             Some((switch, port))
         };
-        place()
-            .ok_or_else(|| Failure::Input(format!("{text}: the topology has no such port; write it as s1:2")))
+        place().ok_or_else(|| {
+            Failure::Input(format!("unknown port {text}; expected SWITCH:PORT, for example s1:2"))
+        })
     };
     let ports = args.ports.iter().map(find).collect::<Result<Vec<_>, _>>()?;
     let mut done = Map::new();

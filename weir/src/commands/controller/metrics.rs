@@ -4,23 +4,23 @@ use crate::metrics::Page;
 use std::collections::{BTreeMap, BTreeSet};
 use weir_client::watch::{RolloutReason, WatchEvent};
 
-/// The sums over all notifications so far.
+/// Counters and states accumulated from all events of the watcher.
 pub struct Totals {
-    /// Every switch of the fabric, and whether its session stands.
+    /// Every switch of the fabric, with true if this controller is its primary.
     switches: BTreeMap<String, bool>,
     /// The links that are down.
     down: BTreeSet<String>,
-    /// Entries that the switches should hold.
+    /// Entries held by the switches that the last rollout wrote.
     entries: u64,
     rollouts: BTreeMap<&'static str, u64>,
     updates: BTreeMap<&'static str, u64>,
     pushes: u64,
     refusals: BTreeMap<String, u64>,
-    strange: u64,
+    unknown_packet_ins: u64,
 }
 
 impl Totals {
-    /// Nothing of these switches has been heard yet.
+    /// Starts with all switches disconnected and all counters at zero.
     pub fn new(switches: impl IntoIterator<Item = String>) -> Totals {
         Totals {
             switches: switches.into_iter().map(|name| (name, false)).collect(),
@@ -30,11 +30,11 @@ impl Totals {
             updates: ["insert", "modify", "delete"].map(|kind| (kind, 0)).into(),
             pushes: 0,
             refusals: BTreeMap::new(),
-            strange: 0,
+            unknown_packet_ins: 0,
         }
     }
 
-    /// Takes note of a notice.
+    /// Updates the counters and states with one event.
     pub fn note(&mut self, notice: &WatchEvent) {
         match notice {
             WatchEvent::Connected { switch, pushed } => {
@@ -66,12 +66,12 @@ impl Totals {
                 self.entries = (applied.inserted + applied.modified + applied.unchanged) as u64;
             }
             WatchEvent::Refused { switch, .. } => *self.refusals.entry(switch.clone()).or_default() += 1,
-            WatchEvent::UnknownPacketIns(count) => self.strange += count,
+            WatchEvent::UnknownPacketIns(count) => self.unknown_packet_ins += count,
             WatchEvent::ProbesLost { .. } | WatchEvent::NoRoutes(_) => {}
         }
     }
 
-    /// Returns the page.
+    /// Returns the metrics page.
     pub fn page(&self) -> Page {
         let mut page = Page::default();
         for (switch, &is_connected) in &self.switches {
@@ -80,24 +80,24 @@ impl Totals {
         }
         let help = "Links between switches that are down.";
         page.gauge("weir_controller_links_down", help, &[], self.down.len() as u64);
-        let help = "Table entries that the last rollout left in the switches it wrote.";
+        let help = "Table entries in the switches written by the last rollout.";
         page.gauge("weir_controller_entries", help, &[], self.entries);
         for (reason, &count) in &self.rollouts {
-            let help = "Times that tables were brought in line, by cause.";
-            page.counter("weir_controller_rollouts_total", help, &[("why", reason)], count);
+            let help = "Rollouts, by reason.";
+            page.counter("weir_controller_rollouts_total", help, &[("reason", reason)], count);
         }
         for (kind, &count) in &self.updates {
             let help = "Updates written to switches.";
             page.counter("weir_controller_updates_total", help, &[("kind", kind)], count);
         }
-        let help = "Programs put on switches.";
+        let help = "Programs pushed to switches.";
         page.counter("weir_controller_programs_total", help, &[], self.pushes);
         for (switch, &count) in &self.refusals {
             let help = "Number of times that a switch rejected entries.";
             page.counter("weir_controller_refusals_total", help, &[("switch", switch)], count);
         }
-        let help = "Packet-ins that were no probes of this controller.";
-        page.counter("weir_controller_strange_packets_total", help, &[], self.strange);
+        let help = "Packet-ins that are not probes of this controller.";
+        page.counter("weir_controller_unknown_packet_ins_total", help, &[], self.unknown_packet_ins);
         page
     }
 }
@@ -130,7 +130,7 @@ mod tests {
             "weir_controller_connected{switch=\"s2\"} 0",
             "weir_controller_links_down 1",
             "weir_controller_entries 13",
-            "weir_controller_rollouts_total{why=\"rerouted\"} 1",
+            "weir_controller_rollouts_total{reason=\"rerouted\"} 1",
             "weir_controller_updates_total{kind=\"insert\"} 5",
             "weir_controller_programs_total 1",
         ] {

@@ -13,20 +13,20 @@ use weir_controller::plan;
 use weir_controller::pretty;
 use weir_controller::runtime_json::RuntimeJson;
 
-/// Print the table entries that every switch should hold
+/// Print the planned table entries of every switch
 #[derive(Debug, clap::Args)]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
     #[command(flatten)]
     program: ProgramArgs,
-    /// Only this switch
+    /// Print only this switch
     #[arg(long, value_name = "NAME")]
     only: Option<String>,
     /// Output format
     #[arg(long, value_name = "FORMAT", default_value = "text", conflicts_with = "json")]
     format: Format,
-    /// Directory of the files of --format runtime-json
+    /// Output directory of --format runtime-json
     #[arg(long, value_name = "DIRECTORY", default_value = ".")]
     out: PathBuf,
     #[command(flatten)]
@@ -35,15 +35,14 @@ pub struct Args {
 
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 enum Format {
-    /// One entry a line
+    /// One line per entry
     Text,
-    /// One JSON object, switch by switch
+    /// One JSON object with an array per switch
     Json,
-    /// p4 tutorials' sX-runtime.json, a file for each switch
+    /// One sX-runtime.json per switch, as in the p4 tutorials
     RuntimeJson,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
@@ -53,7 +52,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         plan(&fabric.topology, &fabric.routes, &options, &program.index).map_err(Failure::input)?;
     if let Some(only) = &args.only {
         if !plan.contains_key(only) {
-            return Err(Failure::Input(format!("--only {only}: the topology has no such switch")));
+            return Err(Failure::Input(format!("--only {only}: unknown switch")));
         }
         plan.retain(|name, _| name == only);
     }
@@ -61,7 +60,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let entities = updates.iter().filter_map(|update| update.entity.as_ref());
         entities.map(|entity| pretty::entity(entity, &program.index)).collect()
     };
-    // In the topology's order: s2 before s10.
+    // In topology order: s2 before s10.
     let ordered = fabric.topology.switches.iter().filter_map(|it| Some((&it.name, plan.get(&it.name)?)));
     match if console.style.json { Format::Json } else { args.format } {
         Format::Text => {
@@ -76,7 +75,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         }
         Format::RuntimeJson if program.is_for_tofino() => {
             return Err(Failure::input(
-                "--format runtime-json is for BMv2; a program for Tofino has text and json",
+                "--format runtime-json requires a program for BMv2; with a program for Tofino use text or json",
             ));
         }
         Format::RuntimeJson => {

@@ -11,17 +11,18 @@ use weir_client::{ThriftError, packets_per_second};
 use weir_report::table::fit;
 use weir_units::Bytes;
 
-/// Give every port of BMv2 the rate of its link, and its queues a depth, by Thrift
+/// Set the port rates and queue depths of BMv2 from the links, over Thrift
 ///
-/// BMv2's ports have no rate of their own, and P4Runtime has no word for one. BMv2 counts packets, so a rate is a number of
-/// full frames a second: a port that carries short ones beside them is slower than its link. `weir switch` takes the
-/// same calls, and has rates in bits (`--port-rate`).
+/// BMv2's ports have no rate by default, and P4Runtime cannot set one. BMv2 limits packets per second, so the
+/// rate is set to the number of full frames per second; a port that also carries shorter frames is slower
+/// than its link. `weir switch` accepts the same Thrift calls, but also supports rates in bits
+/// (`--port-rate`).
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   weir controller rates --topology fabric.yaml --frame 1518B --depth 64
 
-Exit status: 0 all switches have them; 1 a switch did not answer or refused; 2 the input is wrong.")]
+Exit status: 0 success; 1 a switch did not respond or rejected the change; 2 invalid input.")]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
@@ -32,14 +33,13 @@ pub struct Args {
     #[arg(long, value_name = "SIZE", default_value = "1518B")]
     frame: Bytes,
 
-    /// Packets that a queue holds; BMv2's default is 64
+    /// Queue capacity in packets; BMv2's default is 64
     #[arg(long, value_name = "PACKETS", value_parser = clap::value_parser!(u32).range(1..))]
     depth: Option<u32>,
     #[command(flatten)]
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;

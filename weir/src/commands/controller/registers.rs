@@ -9,18 +9,18 @@ use serde_json::{Map, json};
 use std::io::Write;
 use weir_report::table::fit;
 
-/// Show a register array's cells of the ports in use, by Thrift
+/// Show the cells of a register array for the ports in use, over Thrift
 ///
-/// BMv2 does not show registers over P4Runtime. The programs of p4src keep per port queue_bytes, tx_bytes and (fncc.p4)
-/// all_int_table.
+/// BMv2 does not offer register reads over P4Runtime. The programs of p4src have queue_bytes, tx_bytes and
+/// (fncc.p4) all_int_table, indexed by port.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Example:
   weir controller registers queue_bytes --topology fabric.yaml
 
-Exit status: 0 all were read; 1 a switch did not answer or has no such register; 2 the input is wrong.")]
+Exit status: 0 success; 1 a switch did not respond or has no such register; 2 invalid input.")]
 pub struct Args {
-    /// Name of the register array, as the program has it
+    /// Name of the register array in the program
     register: String,
     #[command(flatten)]
     fabric: FabricArgs,
@@ -30,7 +30,6 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
@@ -45,7 +44,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
             .register_read_all(&args.register)
             .map_err(|error| Failure::Work(format!("{}: {error}", switch.name)))?;
         for (port, _) in switch.ports() {
-            // The register may be shorter than the switch has ports.
+            // The register array may have fewer cells than the switch has ports.
             let Some(cell) = cells.get(usize::from(port)) else { continue };
             let port = format!("{}:{port}", switch.name);
             table.add_row([port.clone(), cell.to_string()]);

@@ -1,4 +1,4 @@
-//! The switches' addresses: options of the subcommands that connect to them.
+//! The addresses of switches and the connection options, shared by the subcommands that connect to switches.
 
 use crate::console::Failure;
 use p4runtime::p4::v1::Uint128;
@@ -12,20 +12,19 @@ use weir_controller::import::Imported;
 use weir_controller::topology::Topology;
 use weir_units::Time;
 
-/// Port of the first switch of p4 tutorials; the others follow.
+/// P4Runtime port of the first switch, as in the p4 tutorials; further switches have consecutive ports.
 const GRPC_BASE_PORT: u16 = 50_051;
 
-/// The protocol that switches speak.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub enum Protocol {
-    /// Of BMv2.
+    /// P4Runtime, of BMv2 and `weir switch`.
     P4Runtime,
-    /// Of Tofino's drivers.
+    /// BF Runtime, of the drivers of Tofino.
     BfRuntime,
 }
 
 impl Protocol {
-    /// Returns that by which a program's switches are written.
+    /// Returns the protocol by which switches with this program are controlled.
     pub fn of(program: &Program) -> Protocol {
         if program.is_for_tofino() { Protocol::BfRuntime } else { Protocol::P4Runtime }
     }
@@ -38,28 +37,27 @@ impl Protocol {
     }
 }
 
-/// The switches' addresses, and options of the connections.
 #[derive(Debug, clap::Args)]
 pub struct SwitchArgs {
-    /// P4Runtime or BF Runtime port of the first switch on 127.0.0.1, the others follow in the topology's order; by
-    /// default 50051, with a program for Tofino 50052, with a file of p4-utils as it says there
+    /// P4Runtime or BF Runtime port of the first switch on 127.0.0.1, others consecutive in topology order
+    /// [default: 50051; Tofino 50052; p4-utils: from the file]
     #[arg(long, value_name = "PORT")]
     grpc_base_port: Option<u16>,
 
-    /// Device id of the first switch, the others follow; by default 0, with a program for Tofino 0 for all, with a file of
-    /// p4-utils as it says there
+    /// Device id of the first switch, others consecutive [default: 0; Tofino 0 for all; p4-utils: from the
+    /// file]
     #[arg(long, value_name = "N")]
     device_id_base: Option<u64>,
 
-    /// Address of a switch that listens elsewhere: s1=10.1.0.7:9559, or with a device id s1=10.1.0.7:9559#3
+    /// Address of a switch, with an optional device id: s1=10.1.0.7:9559 or s1=10.1.0.7:9559#3
     #[arg(long = "switch", value_name = "NAME=HOST:PORT", value_parser = place)]
     places: Vec<SwitchLocation>,
 
-    /// Of two controllers the one with the larger id may write; to drivers of Tofino, the controller's client id
+    /// Election id; the controller with the highest id is primary. For Tofino, the BF Runtime client id
     #[arg(long, value_name = "N", default_value_t = 1)]
     election_id: u64,
 
-    /// Time that a switch may take to answer
+    /// Timeout per request
     #[arg(long, value_name = "TIME", default_value = "10s")]
     timeout: Time,
 
@@ -67,28 +65,27 @@ pub struct SwitchArgs {
     tls: TlsArgs,
 }
 
-/// TLS to the switches.
 #[derive(Debug, clap::Args)]
 struct TlsArgs {
-    /// Speak TLS, and trust switches for which a certificate in this file (PEM) vouches
+    /// Use TLS and trust the CA certificates in FILE (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS")]
     tls_ca: Option<PathBuf>,
 
-    /// The controller's certificate (PEM), for switches with --grpc-server-with-client-auth
+    /// Certificate of the controller (PEM), for switches with --grpc-server-with-client-auth
     #[arg(long, value_name = "FILE", help_heading = "TLS", requires_all = ["tls_ca", "tls_key"])]
     tls_cert: Option<PathBuf>,
 
-    /// Its private key (PEM)
+    /// Private key of --tls-cert (PEM)
     #[arg(long, value_name = "FILE", help_heading = "TLS", requires = "tls_cert")]
     tls_key: Option<PathBuf>,
 
-    /// The name in the switches' certificates; by default the host part of each address
+    /// Expected name in the switches' certificates [default: the host part of each address]
     #[arg(long, value_name = "NAME", help_heading = "TLS", requires = "tls_ca")]
     tls_server_name: Option<String>,
 }
 
 impl TlsArgs {
-    /// Reads the certificates, if TLS is asked for.
+    /// Reads the certificates; `None` without `--tls-ca`.
     fn load(&self) -> Result<Option<Arc<ClientTls>>, Failure> {
         let Some(ca) = &self.tls_ca else { return Ok(None) };
         let pem = |option: &str, path: &Path| {
@@ -102,7 +99,7 @@ impl TlsArgs {
         let tls =
             ClientTls { roots: pem("--tls-ca", ca)?, identity, server_name: self.tls_server_name.clone() };
         tls.check().map_err(|reason| {
-            Failure::Input(format!("the certificates of --tls-ca, --tls-cert and --tls-key: {reason}"))
+            Failure::Input(format!("invalid certificates (--tls-ca, --tls-cert, --tls-key): {reason}"))
         })?;
         Ok(Some(Arc::new(tls)))
     }
@@ -116,7 +113,8 @@ struct SwitchLocation {
 }
 
 impl SwitchArgs {
-    /// Returns every switch of the topology; another tool's file may say where they are.
+    /// Returns the address and device id of every switch of the topology. Options override the addresses of
+    /// an imported file, which override the defaults.
     pub fn targets(
         &self,
         topology: &Topology,
@@ -134,11 +132,14 @@ impl SwitchArgs {
                 (base, _) => usize::from(base.unwrap_or(protocol.base_port())) + index,
             };
             if place.is_none() && port > usize::from(u16::MAX) {
-                return Err(Failure::Input(format!("--grpc-base-port: no port is left for {}", switch.name)));
+                return Err(Failure::Input(format!(
+                    "--grpc-base-port: port range exhausted at {} (last port is 65535)",
+                    switch.name
+                )));
             }
             let counted = match (self.device_id_base, theirs) {
                 (None, Some(theirs)) => theirs.device_id,
-                // Each driver counts its own devices.
+                // Each Tofino driver numbers its own devices from 0.
                 (None, None) if protocol == Protocol::BfRuntime => 0,
                 (base, _) => base.unwrap_or(0) + index as u64,
             };
@@ -149,14 +150,12 @@ impl SwitchArgs {
             });
         }
         match places.keys().next() {
-            Some(unknown) => {
-                Err(Failure::Input(format!("--switch {unknown}: the topology has no such switch")))
-            }
+            Some(unknown) => Err(Failure::Input(format!("--switch {unknown}: unknown switch"))),
             None => Ok(targets),
         }
     }
 
-    /// Returns the options of the connections.
+    /// Returns the connection options.
     pub fn options(&self) -> Result<ClientOptions, Failure> {
         Ok(ClientOptions {
             election_id: Uint128 { high: 0, low: self.election_id },
@@ -166,12 +165,14 @@ impl SwitchArgs {
     }
 }
 
-/// `s1=10.1.0.7:9559#3`
+/// Parses `NAME=HOST:PORT`, with an optional `#DEVICE_ID`.
 fn place(text: &str) -> Result<SwitchLocation, String> {
-    let wrong = || "write NAME=HOST:PORT, such as s1=127.0.0.1:50051".to_owned();
+    let wrong = || "expected NAME=HOST:PORT, for example s1=127.0.0.1:50051".to_owned();
     let (name, rest) = text.split_once('=').ok_or_else(wrong)?;
     let (address, device_id) = match rest.split_once('#') {
-        Some((address, id)) => (address, Some(id.parse().map_err(|_| format!("\"{id}\" is no device id"))?)),
+        Some((address, id)) => {
+            (address, Some(id.parse().map_err(|_| format!("invalid device id \"{id}\""))?))
+        }
         None => (rest, None),
     };
     let (host, port) = address.rsplit_once(':').ok_or_else(wrong)?;
@@ -181,7 +182,7 @@ fn place(text: &str) -> Result<SwitchLocation, String> {
     Ok(SwitchLocation { name: name.to_owned(), address: address.to_owned(), device_id })
 }
 
-/// Returns the reason of each switch that failed.
+/// Returns the error of each switch that failed.
 pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
     outcomes
         .iter()
@@ -189,7 +190,8 @@ pub fn failed<T>(outcomes: &Outcomes<T>) -> BTreeMap<&str, String> {
         .collect()
 }
 
-/// One failure that gives the reason of each switch that failed. Switches with the same reason share it.
+/// Combines the errors of all failed switches into one failure. Switches with the same error are listed
+/// together.
 pub fn failure<T>(outcomes: &Outcomes<T>) -> Result<(), Failure> {
     let mut reasons: Vec<(String, Vec<&str>)> = Vec::new();
     for (name, reason) in failed(outcomes) {

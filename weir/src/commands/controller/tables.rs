@@ -9,22 +9,22 @@ use std::path::PathBuf;
 use weir_client::fleet;
 use weir_controller::pretty;
 
-/// Show the entries that switches hold, in any program
+/// Show the entries of switches with any program
 ///
-/// Only reads, and needs not be the primary controller. The program is the one that the switch runs.
+/// Read-only; need not be the primary controller. The program is read from the switch.
 #[derive(Debug, clap::Args)]
 #[command(after_help = "\
 Examples:
   weir controller tables --topology fabric.yaml
   weir controller tables s1 s2 --topology fabric.yaml --json
 
-Exit status: 0 all were read; 1 a switch did not answer or runs no program; 2 the input is wrong.")]
+Exit status: 0 success; 1 a switch did not respond or runs no program; 2 invalid input.")]
 pub struct Args {
-    /// Switches; none: all
+    /// Switches to read [default: all]
     #[arg(value_name = "SWITCH")]
     only: Vec<String>,
 
-    /// Topology: any file that `weir controller plan --topology` takes
+    /// Topology file in any format that `weir controller plan --topology` accepts
     #[arg(long, short, value_name = "FILE")]
     topology: PathBuf,
 
@@ -34,19 +34,18 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Does it.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let (topology, imported) = imported_topology(&args.topology, &console.kit.catalogue.topologies)?;
     if let Some(unknown) = args.only.iter().find(|name| topology.switch_named(name).is_none()) {
-        return Err(Failure::Input(format!("{unknown}: the topology has no such switch")));
+        return Err(Failure::Input(format!("unknown switch {unknown}")));
     }
     let mut targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     targets.retain(|target| args.only.is_empty() || args.only.contains(&target.name));
     let names: Vec<String> = targets.iter().map(|target| target.name.clone()).collect();
     let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
     let mut held = Map::new();
-    // In the topology's order: s2 before s10.
+    // In topology order: s2 before s10.
     for name in names {
         let Some(Ok(of)) = outcomes.get(&name) else { continue };
         let lines = of.entities.iter().map(|entity| pretty::entity(entity, &of.program.index));

@@ -1,4 +1,5 @@
-//! Determines the program and content of every switch: our own plan, or the entries of the p4 tutorials' files.
+//! Determines the program and the desired entries of every switch: the plan for the topology, or the entries
+//! of the runtime_json files of a p4 tutorials topology.
 
 use super::super::read;
 use super::fabric::{Fabric, ProgramArgs, load_program};
@@ -13,7 +14,7 @@ use weir_controller::plan::{FORWARD, PlanOptions, desired_states};
 use weir_controller::runtime_json::RuntimeJson;
 use weir_experiment::yaml::with_file_position;
 
-/// Of every switch, in the topology's order.
+/// Returns the tasks in topology order.
 pub fn tasks(
     fabric: &Fabric,
     program: &ProgramArgs,
@@ -55,7 +56,7 @@ fn planned(
     Ok(targets.into_iter().map(task).collect())
 }
 
-/// From each switch's `sX-runtime.json`.
+/// Returns the tasks for the switches that have a `sX-runtime.json` file.
 fn listed(
     directory: &Path,
     runtime: &BTreeMap<String, String>,
@@ -71,7 +72,7 @@ fn listed(
             |reason: String| Failure::Input(with_file_position(&path.display().to_string(), &text, &reason));
         let file = RuntimeJson::parse(&text).map_err(|error| place(error.to_string()))?;
         if file.bmv2_json.is_empty() || file.p4info.is_empty() {
-            return Err(place("it lacks bmv2_json or p4info; name the program by --program".to_owned()));
+            return Err(place("missing bmv2_json or p4info; use --program".to_owned()));
         }
         let paths = (find(directory, &file.bmv2_json)?, find(directory, &file.p4info)?);
         let program = match programs.get(&paths) {
@@ -85,11 +86,15 @@ fn listed(
     Ok(tasks)
 }
 
-/// p4 tutorials' paths begin where `make` is run: here, or the directory of the topology, or the one above it.
+/// Resolves a path of the p4 tutorials. Such paths are relative to the directory in which `make` is run: the
+/// current directory, that of the topology file, or its parent.
 fn find(directory: &Path, path: &str) -> Result<PathBuf, Failure> {
     let places = [Path::new(""), directory, directory.parent().unwrap_or(directory)];
     let found = places.into_iter().map(|place| place.join(path)).find(|path| path.is_file());
     found.ok_or_else(|| {
-        Failure::Input(format!("there is no {path} here, nor in {} or above it", directory.display()))
+        Failure::Input(format!(
+            "{path} not found in the current directory, in {} or in its parent",
+            directory.display()
+        ))
     })
 }

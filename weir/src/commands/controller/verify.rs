@@ -15,18 +15,19 @@ use weir_controller::reconcile::DesiredState;
 use weir_controller::routes::{Routes, RoutingMethod};
 use weir_controller::{verify, verify_channels, verify_flood};
 
-/// Prove that data and ACK take the same path, that nothing loops and nothing is lost
+/// Prove that data and ACKs take the same path, without loops or loss
 ///
-/// For every pair of hosts and all 2^32 values of the path hash; nothing is sampled. That packets which PFC holds back, deflected
-/// ones too, never wait for each other in a cycle. And that POLICY packets are flooded to every host once.
+/// Covers every pair of hosts and all 2^32 values of the path hash, without sampling. Also proves that
+/// packets held back by PFC, including deflected ones, cannot wait for each other in a cycle, and that POLICY
+/// packets are flooded to every host exactly once.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Exit status: 0 proved; 1 the routes are wrong or an experiment's PFC can deadlock, with the cases; 2 the input is wrong."
+    after_help = "Exit status: 0 proved; 1 verification failed (violations are listed), or an experiment's PFC can deadlock; 2 invalid input."
 )]
 pub struct Args {
     #[command(flatten)]
     fabric: FabricArgs,
-    /// Read the routes from the switches; needs --program
+    /// Verify the routes that the switches hold; requires --program
     #[arg(long)]
     live: bool,
     #[command(flatten)]
@@ -37,7 +38,6 @@ pub struct Args {
     output: ActionOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let start = Instant::now();
@@ -47,7 +47,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     }
     let mut proofs = Map::new();
     let mut outcome = Ok(());
-    // The first proof that fails is the last one that is tried.
+    // Stops at the first proof that fails.
     for prove in [paths, channels, flood] {
         let proof = prove(&fabric, start);
         proofs.insert(proof.what.to_owned(), proof.result);
@@ -69,12 +69,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     outcome
 }
 
-/// The result of a proof.
 struct Proof {
     what: &'static str,
     result: Value,
     lines: Vec<String>,
-    /// The reason why the command fails.
     failure: Option<String>,
 }
 
@@ -82,7 +80,7 @@ fn texts<T: std::fmt::Display>(all: &[T]) -> Vec<String> {
     all.iter().map(T::to_string).collect()
 }
 
-/// Proves that data and ACK take the same path, and that no packet loops or is lost.
+/// Proves that data and ACKs take the same path, and that no packet loops or is lost.
 fn paths(fabric: &Fabric, start: Instant) -> Proof {
     let what = "paths";
     let (hosts, switches) = (fabric.topology.hosts.len(), fabric.topology.switches.len());
@@ -112,13 +110,13 @@ fn paths(fabric: &Fabric, start: Instant) -> Proof {
         }
         Err(violations) => {
             let lines = texts(&violations);
-            let failure = Some(format!("the routes are wrong, {} cases are listed", violations.len()));
+            let failure = Some(format!("verification failed: {} violations", violations.len()));
             Proof { what, result: json!({"violations": lines}), lines, failure }
         }
     }
 }
 
-/// Proves that packets cannot wait for each other in a cycle. A cycle is a failure only if the file configures PFC.
+/// Proves that PFC cannot deadlock. A cycle is a failure only if the file configures PFC.
 fn channels(fabric: &Fabric, _: Instant) -> Proof {
     let what = "deadlock";
     let deflection = fabric.options.deflection.as_ref();
@@ -149,7 +147,7 @@ fn channels(fabric: &Fabric, _: Instant) -> Proof {
     }
 }
 
-/// Proves that POLICY packets reach every host once.
+/// Proves that POLICY packets reach every host exactly once.
 fn flood(fabric: &Fabric, _: Instant) -> Proof {
     let what = "flooding";
     match verify_flood(&fabric.topology, &fabric.routes) {
@@ -167,14 +165,13 @@ fn flood(fabric: &Fabric, _: Instant) -> Proof {
         }
         Err(faults) => {
             let lines = texts(&faults);
-            let failure =
-                Some(format!("POLICY packets are flooded wrongly, {} cases are listed", faults.len()));
+            let failure = Some(format!("flooding of POLICY packets: {} faults", faults.len()));
             Proof { what, result: json!({"faults": lines}), lines, failure }
         }
     }
 }
 
-/// Returns the routes that the switches hold.
+/// Reads the routes from the switches.
 fn held(args: &Args, fabric: &Fabric) -> Result<Routes, Failure> {
     let program = args.program.load()?;
     let options = args.program.options(fabric, &program)?;

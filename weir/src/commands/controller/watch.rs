@@ -17,18 +17,19 @@ use weir_controller::watch::MonitorConfig;
 use weir_report::format;
 use weir_units::Time;
 
-/// Lines that wait to be printed: a slow terminal must not stop the watching.
+/// Capacity of the queue of output lines. If a slow terminal fills it, lines are dropped rather than blocking
+/// the watcher.
 const LINES: usize = 1024;
 
-/// Keep the switches as planned: refill, repair, and route around failed links
+/// Keep switches as planned: restore, repair, and route around failed links
 ///
-/// Every link between switches is probed in both directions by packets through the switches' CPU ports (start them
-/// with --cpu-port 255). Routes go around links that fail and back when they return, without loops meanwhile. A switch
-/// that restarts is refilled, and what another hand has changed is put right. A second `watch` with a larger
-/// --election-id takes over; the first one stands by.
+/// Probes every link between switches in both directions, with packets through the switches' CPU ports (start
+/// the switches with --cpu-port 255). Routes avoid failed links and use them again after recovery, without
+/// transient loops. The entries of a switch that restarts are restored, and changes by others are reverted. A
+/// second `watch` with a larger --election-id takes over; the first one stands by.
 #[derive(Debug, clap::Args)]
 #[command(
-    after_help = "Each line begins with the time in UTC. Ctrl-C ends it; the entries stay in the switches."
+    after_help = "Each line begins with the time in UTC. Ctrl-C stops the command; the switches keep their entries."
 )]
 pub struct Args {
     #[command(flatten)]
@@ -38,28 +39,29 @@ pub struct Args {
     #[command(flatten)]
     switches: SwitchArgs,
 
-    /// From one probe of a link to the next
+    /// Interval between probes of a link
     #[arg(long, value_name = "TIME", default_value = "100ms")]
     probe_interval: Time,
 
-    /// Probes in a row that are lost before a link counts as failed, and heard before it counts as up again
+    /// Consecutive lost probes after which a link is down, and consecutive received probes after which it is
+    /// up
     #[arg(long, value_name = "N", default_value_t = 3, value_parser = clap::value_parser!(u32).range(1..=1000))]
     probe_loss: u32,
 
-    /// Do not probe: all links are taken to be up
+    /// Do not probe; assume that all links are up
     #[arg(long)]
     no_probes: bool,
 
-    /// Thrift port of the first switch, the others follow; asked whether ports are up when all links of a switch are
-    /// silent, or the switch itself
+    /// Thrift port of the first switch, others consecutive; used to read port states when a switch or all its
+    /// links are silent
     #[arg(long, value_name = "PORT", default_value_t = 9090)]
     thrift_base_port: u16,
 
-    /// Interval at which the tables are read and compared
+    /// Interval between reads of the tables
     #[arg(long, value_name = "TIME", default_value = "5s")]
     check_interval: Time,
 
-    /// End by itself after this time
+    /// Exit after this time
     #[arg(long = "for", value_name = "TIME")]
     duration: Option<Time>,
     #[command(flatten)]
@@ -68,22 +70,21 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let min = Time::from_ms(1);
     for (name, time) in [("--probe-interval", args.probe_interval), ("--check-interval", args.check_interval)]
     {
         if time < min {
-            return Err(Failure::Input(format!("{name} {time}: take {min} or more")));
+            return Err(Failure::Input(format!("{name} {time}: must be at least {min}")));
         }
     }
     let fabric = args.fabric.load(&console.kit.catalogue.topologies)?;
     let program = args.program.load()?;
     if program.is_for_tofino() {
         return Err(Failure::input(
-            "a program for Tofino cannot be watched: probes are packets, which BF Runtime does not carry; run \
-             `weir controller apply` again, which writes what differs",
+            "`watch` does not support Tofino: BF Runtime has no packet I/O for probes; run \
+             `weir controller apply` again to write the differences",
         ));
     }
     let targets = args.switches.targets(&fabric.topology, fabric.imported(), Protocol::P4Runtime)?;
@@ -109,12 +110,12 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let shown = seen.clone();
     let metrics = args.metrics.open()?;
     let _metrics = metrics.map(|opened| metrics::serve(opened, move || lock(&shown).page())).transpose()?;
-    let (quit, mut told_to_quit) = mpsc::channel(1);
+    let (quit, mut quit_requested) = mpsc::channel(1);
     ctrlc::set_handler(move || {
-        // A second signal while the first one is served changes nothing.
+        // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
     })
-    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
 
     let json = console.style.json;
     let (lines, mut to_print) = mpsc::channel::<String>(LINES);
@@ -123,10 +124,10 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         let stop = async move {
             match limit {
                 Some(limit) => {
-                    let _ = tokio::time::timeout(limit, told_to_quit.recv()).await;
+                    let _ = tokio::time::timeout(limit, quit_requested.recv()).await;
                 }
                 None => {
-                    let _ = told_to_quit.recv().await;
+                    let _ = quit_requested.recv().await;
                 }
             }
         };
@@ -151,7 +152,7 @@ fn lock(seen: &Mutex<Totals>) -> MutexGuard<'_, Totals> {
     seen.lock().unwrap_or_else(PoisonError::into_inner)
 }
 
-/// Returns a line of the log.
+/// Formats a line of the log.
 fn line(notice: &str, time: SystemTime, json: bool) -> String {
     let time = format::utc(time);
     if json { json!({"time": time, "notice": notice}).to_string() } else { format!("{time} {notice}") }

@@ -1,4 +1,4 @@
-//! Namespaces and links of a fabric, by iproute2.
+//! Creates the namespaces and links of a fabric with iproute2.
 
 use super::state::{self, State, check_name, is_plain};
 use crate::console::Failure;
@@ -9,18 +9,17 @@ use std::process::{Command, Stdio};
 use weir_controller::topology::Topology;
 use weir_switch::driver::af_packet::Interface;
 
-/// The longest name of an interface (`IFNAMSIZ` without its end).
+/// Maximum length of an interface name: `IFNAMSIZ` (16) includes the terminating NUL.
 const MAX_IFNAME_LEN: usize = 15;
 
-/// The namespaces, interfaces and addresses to be created.
 pub struct Net {
     hosts: Vec<HostEnd>,
     mtu: u32,
-    /// Length of the prefix that holds all hosts.
+    /// Length of the network prefix that contains all hosts.
     prefix: u8,
 }
 
-/// A host, and its switch's end of their link.
+/// A host, and the switch's end of its link.
 struct HostEnd {
     namespace: String,
     interface: String,
@@ -29,34 +28,35 @@ struct HostEnd {
 }
 
 impl Net {
-    /// Plans a fabric of this name. Refused: names that cannot be interfaces, interfaces and namespaces that exist.
+    /// Plans the namespaces and links of a fabric. Fails if a name cannot be used for an interface, or if an
+    /// interface or a namespace already exists.
     pub fn plan(name: &str, topology: &Topology, mtu: u32) -> Result<Net, Failure> {
         check_name(name)?;
         let hosts = topology.hosts.iter().map(|host| {
             let interface = format!("{}-eth{}", topology.switch(host.switch).name, host.switch_port);
             if interface.len() > MAX_IFNAME_LEN || !is_plain(&interface) || !is_plain(&host.name) {
                 return Err(Failure::Input(format!(
-                    "{interface} of host {} is no name for an interface: at most {MAX_IFNAME_LEN} letters, digits, - and _",
+                    "invalid interface name {interface} for host {}: at most {MAX_IFNAME_LEN} letters, digits, '-' and '_'",
                     host.name
                 )));
             }
             if Interface::find(&interface).is_ok() {
                 let whose = match state::names_here().join(", ") {
-                    names if names.is_empty() => "another program, such as Mininet, is running here".to_owned(),
-                    names => format!("in this network namespace are the fabrics {names}"),
+                    names if names.is_empty() => "another program such as Mininet is running".to_owned(),
+                    names => format!("fabrics in this network namespace: {names}"),
                 };
                 return Err(Failure::Input(format!(
-                    "there is an interface {interface} already: {whose}; give the switches other names"
+                    "interface {interface} already exists ({whose}); rename the switches"
                 )));
             }
             let namespace = format!("{name}-{}", host.name);
             if state::namespace_exists(&namespace) {
                 let whose = match state::owner_of(&namespace) {
-                    Some(fabric) => format!("of fabric \"{fabric}\""),
-                    None => "that this program has not made".to_owned(),
+                    Some(fabric) => format!("owned by fabric \"{fabric}\""),
+                    None => "not created by this program".to_owned(),
                 };
                 return Err(Failure::Input(format!(
-                    "there is a network namespace {namespace} already, {whose}: remove it, or give another --name"
+                    "network namespace {namespace} already exists ({whose}); remove it or use another --name"
                 )));
             }
             Ok(HostEnd {
@@ -69,9 +69,10 @@ impl Net {
         Ok(Net { hosts: hosts.collect::<Result<_, _>>()?, mtu, prefix: topology.fabric.len })
     }
 
-    /// Makes everything, unless it is told to stop, and notes it.
+    /// Creates everything, and records the namespaces in `state`. Fails with [`Failure::Interrupted`] once
+    /// `is_cancelled` returns true.
     pub fn make(&self, state: &mut State, is_cancelled: fn() -> bool) -> Result<(), Failure> {
-        let interrupted = || Err(Failure::Interrupted("nothing is left behind".into()));
+        let interrupted = || Err(Failure::Interrupted("cleaned up".into()));
         for host in &self.hosts {
             if is_cancelled() {
                 return interrupted();
@@ -79,7 +80,7 @@ impl Net {
             state.make_namespace(&host.namespace)?;
         }
         let mut batch = String::new();
-        // Writing to a string cannot fail.
+        // Writing to a `String` cannot fail, hence the ignored results.
         for HostEnd { namespace, interface, mac, .. } in &self.hosts {
             let _ = writeln!(
                 batch,
@@ -98,7 +99,7 @@ impl Net {
         Ok(())
     }
 
-    /// Address and neighbours of a host.
+    /// Sets the address, the neighbour entries and the offloads of a host.
     fn configure_host(&self, host: &HostEnd) -> Result<(), Failure> {
         let mut batch = "link set dev lo up\nlink set dev eth0 addrgenmode none up\n".to_owned();
         let _ = writeln!(batch, "addr add {}/{} brd + dev eth0", host.ip, self.prefix);
@@ -106,7 +107,8 @@ impl Net {
             let _ = writeln!(batch, "neigh replace {} lladdr {} dev eth0 nud permanent", other.ip, other.mac);
         }
         run_ip(&["-n", &host.namespace], &batch)?;
-        // A virtual link computes no checksums and cuts no segments.
+        // Offloads must be off: veth links would deliver segments larger than the MTU and packets without
+        // checksums.
         let here = ["netns", "exec", &host.namespace, "ethtool", "-K", "eth0"];
         let offloads = ["rx", "tx", "sg", "tso", "gso", "gro"].iter().flat_map(|offload| [*offload, "off"]);
         let done = ip().args(here).args(offloads).stdin(Stdio::null()).output();
@@ -122,14 +124,15 @@ impl Net {
     }
 }
 
-/// Ctrl-C does not end it: what it has made would not be known.
+/// Returns a command for `ip` in its own process group, so that Ctrl-C does not stop it halfway: objects that it has
+/// created but that are not recorded yet could not be removed.
 fn ip() -> Command {
     let mut command = Command::new("ip");
     command.process_group(0);
     command
 }
 
-/// Runs many `ip` commands in one process.
+/// Runs a batch of `ip` commands in one process. The batch stops at the first error unless `options` has `-force`.
 pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
     let failed = |reason: String| Failure::Work(format!("ip: {}", reason.trim()));
     let mut command = ip();
@@ -141,7 +144,7 @@ pub fn run_ip(options: &[&str], batch: &str) -> Result<(), Failure> {
         .stderr(Stdio::piped());
     let mut child = command.spawn().map_err(|error| failed(format!("{error}; install iproute2")))?;
     if let Some(mut input) = child.stdin.take() {
-        // If it ends early, its last words say why.
+        // A broken pipe means that `ip` has exited; its status and stderr are reported below.
         let _ = input.write_all(batch.as_bytes());
     }
     let done = child.wait_with_output().map_err(|error| failed(error.to_string()))?;

@@ -1,5 +1,5 @@
-//! The objects that a fabric has created on this machine, recorded in a file so that any later process can remove
-//! them.
+//! The record of the objects that a fabric has created on this machine, kept in a file so that any later
+//! process can remove them.
 
 use super::net::run_ip;
 use crate::console::{Failure, warn};
@@ -12,94 +12,93 @@ use std::path::{Path, PathBuf};
 use std::time::{Duration, Instant};
 use weir_report::files::{MODE_PUBLIC, write_atomic, write_new};
 
-/// The directory of the files. It is emptied when the machine restarts, as are namespaces and processes.
+/// Directory of the records. /run is cleared at boot, like the namespaces and processes.
 const RUN_DIR: &str = "/run/weir";
-/// The directory in which iproute2 names network namespaces.
+/// Directory in which iproute2 keeps the names of network namespaces.
 const NAMESPACES: &str = "/run/netns";
-/// Time that the switches have to end before they are killed.
+/// Time for the switches to exit after SIGTERM, and again after SIGKILL.
 const SHUTDOWN_TIMEOUT: Duration = Duration::from_secs(5);
 
 /// The objects of one fabric.
 #[derive(Debug, Deserialize, Serialize)]
 pub struct State {
     name: String,
-    /// The namespaces that were made.
+    /// The namespaces that the fabric has created.
     namespaces: Vec<Namespace>,
-    /// The namespace that is being made. If the process is killed meanwhile, nothing tells whether it or another one has
-    /// made it.
+    /// The namespace that is being created. If the process is killed meanwhile, it is unknown whether this fabric or
+    /// another program has created the namespace.
     making: Option<String>,
-    /// The network namespace of the switches.
+    /// Network namespace of the switches, as the target of `/proc/self/ns/net`.
     home: PathBuf,
     ports: Ports,
-    /// The process of the switches, and its start in clock ticks since the machine's, which tells it from a later process of
-    /// the same number.
+    /// Process of the switches: its pid, and its start time in clock ticks since boot, which distinguishes it from a
+    /// later process with the same pid.
     process: Option<(u32, u64)>,
 }
 
-/// A network namespace: its name, and what tells it from a later one of the same name.
+/// A network namespace, with the properties that distinguish it from a later one with the same name.
 #[derive(Clone, Debug, PartialEq, Eq, Deserialize, Serialize)]
 struct Namespace {
     name: String,
     device: u64,
     inode: u64,
-    /// The kernel uses inodes of removed namespaces again; this is the time at which this one got its name.
+    /// Time at which the name was created, in seconds and nanoseconds. Needed because the kernel reuses the inodes of
+    /// removed namespaces.
     since: (i64, i64),
 }
 
 impl Namespace {
-    /// Returns the namespace that has this name now.
+    /// Returns the namespace that currently has this name.
     fn find(name: &str) -> std::io::Result<Namespace> {
         let about = fs::metadata(Path::new(NAMESPACES).join(name))?;
         let since = (about.ctime(), about.ctime_nsec());
         Ok(Namespace { name: name.to_owned(), device: about.dev(), inode: about.ino(), since })
     }
 
-    /// Returns whether it is still there under its name.
+    /// Returns true if the namespace still exists under its name.
     fn is_there(&self) -> bool {
         Namespace::find(&self.name).is_ok_and(|found| found == *self)
     }
 }
 
-/// The ports of the switches' servers.
+/// The ports of the switches' servers, and the number of switches.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, Deserialize, Serialize)]
 pub struct Ports {
-    /// P4Runtime port of the first switch; the others follow.
+    /// P4Runtime port of the first switch; others consecutive.
     pub grpc: u16,
-    /// Thrift port of the first switch; the others follow.
+    /// Thrift port of the first switch; others consecutive.
     pub thrift: u16,
-    /// Number of switches.
     pub switches: u16,
 }
 
 impl Ports {
-    /// Refuses ports that other fabrics of this network namespace use, or that are too many.
+    /// Fails if the ports exceed 65535 or overlap with those of `others`, the other fabrics in this network namespace.
     fn check(self, others: &[State]) -> Result<(), Failure> {
         type First = fn(&Ports) -> u16;
         let servers: [(&str, &str, First); 2] = [
             ("P4Runtime", "--grpc-base-port", |ports| ports.grpc),
             ("Thrift", "--thrift-base-port", |ports| ports.thrift),
         ];
-        let terminate = |ports: &Ports, first: First| u32::from(first(ports)) + u32::from(ports.switches);
+        let port_end = |ports: &Ports, first: First| u32::from(first(ports)) + u32::from(ports.switches);
         for (server, option, first) in servers {
-            if terminate(&self, first) > 1 << 16 {
+            if port_end(&self, first) > 1 << 16 {
                 return Err(Failure::Input(format!(
-                    "{option} {}: no port is left for the last of {} switches",
+                    "{option} {}: port range exhausted for {} switches (last port is 65535)",
                     first(&self),
                     self.switches
                 )));
             }
             let is_shared = |other: &&State| {
                 let other = &other.ports;
-                u32::from(first(&self)) < terminate(other, first)
-                    && u32::from(first(other)) < terminate(&self, first)
+                u32::from(first(&self)) < port_end(other, first)
+                    && u32::from(first(other)) < port_end(&self, first)
             };
             if let Some(other) = others.iter().find(is_shared) {
-                let free =
-                    others.iter().map(|other| terminate(&other.ports, first)).max().unwrap_or_default();
+                let free = others.iter().map(|other| port_end(&other.ports, first)).max().unwrap_or_default();
                 return Err(Failure::Input(format!(
-                    "the {server} ports {} to {} are those of fabric {}; give {option} {free} or another",
+                    "{server} ports {} to {} are in use by fabric {}; use {option} {free}",
                     first(&other.ports),
-                    terminate(&other.ports, first) - 1,
+                    port_end(&other.ports, first) - 1,
                     other.name
                 )));
             }
@@ -109,7 +108,7 @@ impl Ports {
 }
 
 impl State {
-    /// Notes what is about to be made. Refused if a fabric of this name is there, or another one has the ports.
+    /// Creates the record of a new fabric. Fails if there is a fabric with this name, or if another one uses the ports.
     pub fn create(name: &str, ports: Ports) -> Result<State, Failure> {
         fs::create_dir_all(RUN_DIR)?;
         let (name, home) = (name.to_owned(), home()?);
@@ -118,13 +117,14 @@ impl State {
             Ok(()) => {}
             Err(error) if error.kind() == ErrorKind::AlreadyExists => {
                 return Err(Failure::Input(format!(
-                    "a fabric \"{name}\" is up, or was left behind: `weir fabric down --name {name}` removes it",
+                    "fabric \"{name}\" already exists; remove it with `weir fabric down --name {name}`",
                     name = state.name
                 )));
             }
             Err(error) => return Err(Failure::Work(format!("{}: {error}", state.file().display()))),
         }
-        // After its own ports are noted: of two fabrics that come at once, one at least sees the other.
+        // The check follows the record of its own ports, so that of two fabrics that start concurrently at least one
+        // detects the other.
         let others: Vec<State> = here()?.filter(|other| other.name != state.name).collect();
         if let Err(failure) = ports.check(&others) {
             state.remove()?;
@@ -133,25 +133,25 @@ impl State {
         Ok(state)
     }
 
-    /// Reads what was made.
+    /// Reads the record of a fabric.
     pub fn load(name: &str) -> Result<State, Failure> {
         check_name(name)?;
         let file = file(name);
         let text = fs::read_to_string(&file).map_err(|error| match error.kind() {
             ErrorKind::NotFound => {
-                Failure::Input(format!("there is no fabric \"{name}\": {} is missing", file.display()))
+                Failure::Input(format!("unknown fabric \"{name}\" ({} not found)", file.display()))
             }
             _ => Failure::Work(format!("{}: {error}", file.display())),
         })?;
         serde_json::from_str(&text).map_err(|error| {
             Failure::Work(format!(
-                "{}: the file is damaged ({error}); `weir fabric down --name {name}` removes it",
+                "{}: malformed: {error}; remove it with `weir fabric down --name {name}`",
                 file.display()
             ))
         })
     }
 
-    /// Returns the fabrics that are noted here and can be read.
+    /// Returns all fabrics on this machine whose records can be read.
     fn all() -> impl Iterator<Item = State> {
         let files = fs::read_dir(RUN_DIR).into_iter().flatten().flatten().map(|entry| entry.path());
         let texts = files
@@ -160,7 +160,7 @@ impl State {
         texts.filter_map(|text| serde_json::from_str(&text).ok())
     }
 
-    /// Makes a namespace.
+    /// Creates a namespace. Its name is recorded before, its identity after the creation.
     pub fn make_namespace(&mut self, name: &str) -> Result<(), Failure> {
         self.making = Some(name.to_owned());
         self.write()?;
@@ -171,23 +171,22 @@ impl State {
         self.write()
     }
 
-    /// Notes the process of the switches.
+    /// Records the process of the switches.
     pub fn switches(&mut self, id: u32) -> Result<(), Failure> {
         self.process = started(id).map(|at| (id, at));
         self.write()
     }
 
-    /// Returns whether it has this namespace.
+    /// Returns true if the fabric has this namespace.
     pub fn has(&self, namespace: &str) -> bool {
         self.namespaces.iter().any(|known| known.name == namespace)
     }
 
-    /// Returns the ports of the switches.
     pub fn ports(&self) -> Ports {
         self.ports
     }
 
-    /// Returns the log of the switches.
+    /// Returns the path of the switches' log.
     pub fn log(&self) -> PathBuf {
         log(&self.name)
     }
@@ -205,14 +204,15 @@ impl State {
             .map_err(|error| Failure::Work(format!("{}: {error}", self.file().display())))
     }
 
-    /// Removes everything that was made, as far as it is there, and nothing else.
+    /// Stops the switches and removes all recorded objects that still exist, then the record.
     pub fn remove(self) -> Result<(), Failure> {
         if let Some((id, at)) = self.process {
             terminate(id, at);
         }
         let mut batch = String::new();
         for Namespace { name, .. } in self.namespaces.iter().filter(|it| it.is_there()) {
-            // The link goes with the namespace too, but some time later, when the next fabric may want its name.
+            // The link is deleted explicitly: the kernel removes those of a deleted namespace asynchronously, and the
+            // name could still be in use when the next fabric starts.
             let _ = run_ip(&["-n", name], "link del dev eth0\n");
             batch += &format!("netns del {name}\n");
         }
@@ -221,15 +221,15 @@ impl State {
         }
         if let Some(name) = self.making.as_deref().filter(|name| namespace_exists(name)) {
             warn(&format!(
-                "the network namespace {name} stays: `weir fabric up` was killed while it made it, or another program \
-                 has; `ip netns del {name}` removes it"
+                "network namespace {name} not removed: created by a killed `weir fabric up` or by another program; \
+                 remove it with `ip netns del {name}`"
             ));
         }
         forget(&self.name)
     }
 }
 
-/// Removes a fabric. If its file is damaged, that is removed, and the failure says what may be left.
+/// Removes a fabric. If its record is malformed, only the record is removed, and the error lists what may remain.
 pub fn remove(name: &str) -> Result<(), Failure> {
     check_name(name)?;
     let damaged = fs::read(file(name)).is_ok_and(|text| serde_json::from_slice::<State>(&text).is_err());
@@ -244,36 +244,36 @@ pub fn remove(name: &str) -> Result<(), Failure> {
         .filter(|it| it.starts_with(&prefix))
         .collect();
     names.sort();
-    let left = match names.is_empty() {
-        true => "no network namespace has a name of it".to_owned(),
+    let remains = match names.is_empty() {
+        true => format!("no network namespace is named {prefix}*"),
         false => format!(
-            "these network namespaces have names of it, `ip netns del` removes those that are: {}",
+            "network namespaces that may belong to the fabric (remove with `ip netns del`): {}",
             names.join(", ")
         ),
     };
     Err(Failure::Work(format!(
-        "{}: the file was damaged, so what the fabric had is not known; it is removed, and `weir fabric up` can use \
-         the name again; {left}; its switches, if they run, are a process `weir switch --no-p4 --control {name}`",
+        "{}: malformed, so the fabric's objects are unknown; removed the file, so that the name can be used again; \
+         {remains}; if the switches still run, their process is `weir switch --no-p4 --control {name}`",
         file(name).display()
     )))
 }
 
-/// Refuses names that are no part of names of files and namespaces.
+/// Fails if a name cannot be part of the names of files and namespaces.
 pub fn check_name(name: &str) -> Result<(), Failure> {
     match is_plain(name) {
         true => Ok(()),
-        false => Err(Failure::Input(format!("--name {name}: take letters, digits, - and _"))),
+        false => Err(Failure::Input(format!("invalid name {name}: use letters, digits, '-' and '_'"))),
     }
 }
 
-/// Returns whether a name can be part of names of files, namespaces and interfaces.
+/// Returns true if a name can be part of the names of files, namespaces and interfaces.
 pub fn is_plain(name: &str) -> bool {
     !name.is_empty()
         && name.chars().all(|c| c.is_ascii_alphanumeric() || "-_.".contains(c))
         && !name.starts_with(['-', '.'])
 }
 
-/// Returns whether a network namespace, or the remains of one, has this name.
+/// Returns true if iproute2 has an entry for a network namespace with this name, even a stale one.
 pub fn namespace_exists(name: &str) -> bool {
     fs::symlink_metadata(Path::new(NAMESPACES).join(name)).is_ok()
 }
@@ -284,28 +284,28 @@ fn here() -> std::io::Result<impl Iterator<Item = State>> {
     Ok(State::all().filter(move |state| state.home == home))
 }
 
-/// Returns their names.
+/// Returns the names of the fabrics whose switches are in the network namespace of this process.
 pub fn names_here() -> Vec<String> {
     here().into_iter().flatten().map(|state| state.name).collect()
 }
 
-/// Returns the fabric that has made a namespace.
+/// Returns the name of the fabric that has created a namespace.
 pub fn owner_of(namespace: &str) -> Option<String> {
     State::all().find(|state| state.has(namespace)).map(|state| state.name)
 }
 
-/// Removes the files of a fabric.
+/// Removes the log and the record of a fabric.
 fn forget(name: &str) -> Result<(), Failure> {
     let _ = fs::remove_file(log(name));
     fs::remove_file(file(name)).map_err(|error| Failure::Work(format!("{}: {error}", file(name).display())))
 }
 
-/// Names the network namespace of this process.
+/// Returns the network namespace of this process, such as `net:[4026531840]`.
 fn home() -> std::io::Result<PathBuf> {
     fs::read_link("/proc/self/ns/net")
 }
 
-/// Extension of the files.
+/// Extension of the records.
 const ENDING: &str = "json";
 
 fn file(name: &str) -> PathBuf {
@@ -316,7 +316,8 @@ fn log(name: &str) -> PathBuf {
     Path::new(RUN_DIR).join(format!("{name}.log"))
 }
 
-/// Returns the start of a process, field 22 of `proc(5)`; `None` if it is gone or only its status is left.
+/// Returns the start time of a process, field 22 of `proc(5)`; `None` if the process does not exist or is a
+/// zombie.
 fn started(id: u32) -> Option<u64> {
     let stat = fs::read_to_string(format!("/proc/{id}/stat")).ok()?;
     let (_, fields) = stat.rsplit_once(") ")?;
@@ -325,7 +326,7 @@ fn started(id: u32) -> Option<u64> {
     fields.nth(18)?.parse().ok()
 }
 
-/// Ends a process, and waits for its end.
+/// Stops a process with SIGTERM, then with SIGKILL, waiting [`SHUTDOWN_TIMEOUT`] after each.
 fn terminate(id: u32, at: u64) {
     let runs = || started(id) == Some(at);
     let Some(pid) = i32::try_from(id).ok().and_then(Pid::from_raw) else { return };
@@ -333,7 +334,7 @@ fn terminate(id: u32, at: u64) {
         if !runs() {
             return;
         }
-        // It may have ended by itself.
+        // Fails if the process has exited meanwhile.
         let _ = kill_process(pid, signal);
         let until = Instant::now() + patience;
         while runs() && Instant::now() < until {

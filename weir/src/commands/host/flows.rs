@@ -1,4 +1,4 @@
-//! Lists of flows: YAML or CSV, by the file's extension.
+//! Lists of flows in YAML or CSV, chosen by the file's extension.
 
 use super::options::Mac;
 use crate::commands::read;
@@ -11,10 +11,11 @@ use weir_agent::FlowPlan;
 use weir_host::Announcement;
 use weir_units::{Bytes, Time};
 
-/// First of the dynamic ports (RFC 6335).
+/// First port of the dynamic range (RFC 6335).
 pub const FIRST_PORT: u16 = 49_152;
 
-/// Returns the port of the `nth` flow after the one with `first`; behind 65535 they begin again.
+/// Returns the port of the `nth` flow after the flow with port `first`. After 65535 the ports wrap around to
+/// [`FIRST_PORT`].
 pub fn port(first: u16, nth: u16) -> u16 {
     match first.checked_add(nth) {
         Some(port) => port,
@@ -22,7 +23,7 @@ pub fn port(first: u16, nth: u16) -> u16 {
     }
 }
 
-/// An entry as it stands in the file.
+/// An entry of the file, with values not yet parsed.
 #[derive(Debug, Deserialize)]
 #[serde(deny_unknown_fields)]
 struct Entry {
@@ -36,14 +37,14 @@ struct Entry {
     incast: Option<u32>,
 }
 
-/// Reads a list of flows.
+/// Reads a list of flows; errors name the file and the index of the flow, from 0.
 pub fn load(path: &Path) -> Result<Vec<FlowPlan>, Failure> {
     let text = read(path)?;
     let wrong = |reason: String| Failure::Input(format!("{}: {reason}", path.display()));
     let entries = match path.extension().and_then(|extension| extension.to_str()) {
         Some("csv") => from_csv(&text),
         Some("yaml" | "yml") => from_yaml(&text),
-        _ => return Err(wrong("a list of flows is a .yaml or a .csv file".to_owned())),
+        _ => return Err(wrong("unknown format: a list of flows must be a .yaml or .csv file".to_owned())),
     };
     let entries = entries.map_err(wrong)?;
     let flows = entries.iter().enumerate();
@@ -70,7 +71,7 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
         text.as_ref().map(|text| text.parse().map_err(|error| format!("{name}: {error}"))).transpose()
     }
     let peer: Ipv4Addr =
-        entry.peer.parse().map_err(|_| format!("peer: \"{}\" is no IPv4 address", entry.peer))?;
+        entry.peer.parse().map_err(|_| format!("peer: invalid IPv4 address \"{}\"", entry.peer))?;
     Ok(FlowPlan {
         peer,
         peer_mac: field::<Mac>("mac", &entry.mac)?.map(|mac| mac.0),
@@ -82,10 +83,10 @@ fn plan(index: usize, entry: &Entry) -> Result<FlowPlan, String> {
     })
 }
 
-/// Reads the senders of an incast, separated by commas or spaces.
+/// Parses the senders of an incast, separated by commas or spaces. Without a number the incast is 0.
 pub fn announcement(list: &str, incast: Option<u32>) -> Result<Announcement, String> {
     let listed = list.split([',', ' ']).filter(|text| !text.is_empty());
-    let sender = |text: &str| text.parse().map_err(|_| format!("announces: \"{text}\" is no IPv4 address"));
+    let sender = |text: &str| text.parse().map_err(|_| format!("announces: invalid IPv4 address \"{text}\""));
     Ok(Announcement { incast: incast.unwrap_or(0), senders: listed.map(sender).collect::<Result<_, _>>()? })
 }
 
@@ -125,12 +126,15 @@ mod tests {
     #[test]
     fn mistakes_are_named() {
         let wrong = |name, text| load_text(name, text).unwrap_err();
-        assert_eq!(wrong("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: \"h2\" is no IPv4 address");
+        assert_eq!(wrong("f.yaml", "- {peer: h2}"), "/f.yaml: flow 0: peer: invalid IPv4 address \"h2\"");
         assert!(wrong("f.yaml", "- {peer: 10.0.0.1, size: 1XB}").starts_with("/f.yaml: flow 0: size: "));
-        assert!(wrong("f.yaml", "- {peer: 10.0.0.1, announces: h2}").contains("announces: \"h2\""));
+        assert!(
+            wrong("f.yaml", "- {peer: 10.0.0.1, announces: h2}")
+                .contains("announces: invalid IPv4 address \"h2\"")
+        );
         assert!(wrong("f.yaml", "- {peer: 10.0.0.1, sise: 1MB}").contains("sise"));
         assert!(wrong("f.csv", "peer,port\n10.0.0.1,99999\n").contains("line: 2"));
-        assert!(wrong("f.txt", "").contains(".yaml or a .csv"));
+        assert!(wrong("f.txt", "").contains(".yaml"));
     }
 
     #[test]

@@ -3,7 +3,7 @@
 use crate::metrics::Page;
 use weir_agent::Status;
 
-/// Returns the page of a host.
+/// Returns the metrics page of a host.
 pub fn page(host: &str, status: &Status) -> Page {
     let mut page = Page::default();
     let flows = [("waiting", status.waiting), ("sending", status.sending), ("finished", status.finished)];
@@ -16,7 +16,7 @@ pub fn page(host: &str, status: &Status) -> Page {
         page.counter("weir_host_transport_total", help, &[("host", host), ("event", event)], count);
     }
     for &(reason, count) in &status.drops {
-        let help = "Frames thrown away, by reason.";
+        let help = "Frames dropped by the host, by reason.";
         page.counter("weir_host_dropped_frames_total", help, &[("host", host), ("reason", reason)], count);
     }
     let nic = &status.nic;
@@ -34,7 +34,7 @@ pub fn page(host: &str, status: &Status) -> Page {
         ("too_long", nic.too_long),
         ("other", nic.other_errors),
     ] {
-        let help = "Frames that the raw socket refused, held back or lost, by reason.";
+        let help = "Frames rejected, delayed or lost by the raw socket, by reason.";
         page.counter("weir_host_socket_refusals_total", help, &[("host", host), ("reason", reason)], count);
     }
     if let Some(policy) = &status.policy {
@@ -42,7 +42,7 @@ pub fn page(host: &str, status: &Status) -> Page {
         let version = policy.runs.map_or(0, |(version, _)| version);
         page.gauge(
             "weir_host_policy_version",
-            "Version of the policy that the host runs; 0: none.",
+            "Version of the policy in use by the host; 0: none.",
             &labels,
             version,
         );

@@ -21,9 +21,9 @@ use weir_units::{Bytes, Time};
 
 /// Send and receive on a real network interface
 ///
-/// The host of the simulation, with the same transport and congestion control, on a raw socket
-/// beside the kernel's own stack: in Mininet, in network namespaces, or between machines. One
-/// process is one host with any number of flows. Needs root or CAP_NET_RAW.
+/// Runs the host of the simulation, with the same transport and congestion control, on a raw socket next to
+/// the kernel's own stack: in Mininet, in network namespaces, or between machines. One process is one host
+/// with any number of flows. Needs root or CAP_NET_RAW.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -38,16 +38,16 @@ Examples:
   weir host send --iface eth0 --to 10.0.2.2 --for 5s --flows 4 --set lhcs=off
   weir host run --iface eth0 --flows-from flows.yaml --for 10s --out h1.json
 
-Exit status: 0 done; 1 a flow failed or did not finish, or the interface went away;
-2 the input is wrong; 130 interrupted while sending, results are kept.";
+Exit status: 0 success; 1 a flow failed or did not finish, or the interface was removed;
+2 invalid input; 130 interrupted while sending, results are kept.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Receive until interrupted, or for a time
+    /// Receive until interrupted or --for elapses
     Recv(RecvArgs),
-    /// Send flows to one peer, and end with them
+    /// Send flows to one peer and exit when they finish
     Send(SendArgs),
-    /// Send the flows of a list and receive, until interrupted or for a time
+    /// Send the flows of a list and receive, until interrupted or --for elapses
     Run(ListArgs),
 }
 
@@ -63,35 +63,37 @@ struct RecvArgs {
 
 #[derive(Debug, clap::Args)]
 struct SendArgs {
-    /// Peer
+    /// Address of the receiver
     #[arg(long, value_name = "IP")]
     to: Ipv4Addr,
 
-    /// Payload of each flow, like 1MB; absent: sends for the time of --for
+    /// Payload of each flow, such as 1MB [default: send until --for elapses]
     #[arg(long)]
     size: Option<Bytes>,
 
-    /// Flows, all starting together
+    /// Number of flows; all start at the same time
     #[arg(long, default_value_t = 1, value_name = "N")]
     flows: u16,
 
-    /// UDP port that spreads flows over paths: of the first flow, the next ones count up
+    /// UDP port of the first flow, which selects its path by hashing; further flows have consecutive ports
     #[arg(long, default_value_t = flows::FIRST_PORT, value_name = "PORT")]
     entropy_port: u16,
 
-    /// MAC address of the next hop, instead of the kernel's neighbour entry
+    /// MAC address of the next hop [default: from the kernel's neighbour table]
     #[arg(long, value_name = "MAC")]
     peer_mac: Option<Mac>,
 
-    /// Senders of the incast that this message is part of, this host included, separated by commas
+    /// IP addresses of all senders of this message's incast, including this host, separated by commas
     ///
-    /// The first packets list them, so that a receiver with dasr or dart shares its link before the others begin.
+    /// The first packets list them, so that a receiver with dasr or dart can share its link among them before
+    /// the others begin.
     #[arg(long, value_name = "IP,IP...")]
     announce: Option<String>,
 
-    /// Number of the incast, the same at each of its senders; without one a late list counts finished senders again
+    /// Number of the incast, the same at all of its senders; without a number, a list that arrives late
+    /// counts finished senders again
     ///
-    /// Give the next incast to the same receiver another number.
+    /// Use a different number for the next incast to the same receiver.
     #[arg(long, value_name = "N", requires = "announce")]
     incast: Option<u32>,
 
@@ -105,10 +107,11 @@ struct SendArgs {
 
 #[derive(Debug, clap::Args)]
 struct ListArgs {
-    /// List of flows: YAML (a list of {peer, size, start, stop, port, mac, announces, incast}) or CSV with these columns
+    /// List of flows: YAML (a list of {peer, size, start, stop, port, mac, announces, incast}) or CSV with
+    /// these columns
     ///
-    /// Only `peer` is needed. A flow without size sends until its stop, or until the end; times count
-    /// from the start of the run.
+    /// Only `peer` is required. A flow without a size sends until its `stop` or the end of the run; times are
+    /// relative to the start of the run.
     #[arg(long, value_name = "FILE", alias = "flows")]
     flows_from: PathBuf,
 
@@ -120,10 +123,9 @@ struct ListArgs {
     run: RunOptions,
 }
 
-/// After a flow without size was told to stop, its last bytes may take so long.
+/// With `--for`, extra time after flows without a size stop, in which their last bytes are acknowledged.
 const GRACE: Time = Time::from_secs(2);
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Recv(recv) => {
@@ -145,13 +147,13 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 fn plan_to_send(send: &SendArgs) -> Result<(Vec<FlowPlan>, StopCondition), Failure> {
     let (stop, deadline) = match (send.size, send.run.duration) {
         (None, None) => {
-            return Err(Failure::input("how much? Give --size 1MB, or --for 5s to send for a time"));
+            return Err(Failure::input("specify --size, for example 1MB, or --for to send for a fixed time"));
         }
         (None, Some(lasts)) => (Some(lasts), Some(lasts.saturating_add(GRACE))),
         (Some(_), lasts) => (None, lasts),
     };
     if send.flows == 0 {
-        return Err(Failure::input("--flows 0 sends nothing"));
+        return Err(Failure::input("--flows must be at least 1"));
     }
     let announces = send.announce.as_deref().map(|list| flows::announcement(list, send.incast));
     let announces = announces.transpose().map_err(Failure::input)?;
@@ -191,18 +193,19 @@ fn run_agent(
         flows,
         start: run.start_at,
         until,
-        // Nothing else shows the series, and a run of hours would gather them for nobody.
+        // Without --out the series would not be written, and a run of hours would use memory for nothing.
         sample: run.sample.0.filter(|_| run.out.is_some()),
         spin: run.spin,
         first_message: run.first_message.unwrap_or_else(options::fresh_message),
     };
     let mut agent = Agent::new(config).map_err(refused)?;
-    // Behind the agent, which no second one can be of an address.
+    // Opened after the agent, whose port guard excludes a second agent with the same address.
     let opened = policy.open(addr)?;
     let results = out.as_ref().and_then(OutputFile::dir);
     let folders: Vec<&Path> =
         results.into_iter().chain(opened.iter().flat_map(PolicyEndpoints::folders)).collect();
-    // The sockets are open, and an interface that is gone ends the run.
+    // No capability is needed from here on: all sockets are open, and the agent does not reopen one if its
+    // interface is removed, but ends.
     let metrics = run.metrics.open()?;
     privilege::sandbox(&[], &folders)?;
     let metrics = match metrics {
@@ -231,7 +234,7 @@ fn run_agent(
     exit_result(&results, is_sender)
 }
 
-/// From now on Ctrl-C and SIGTERM end the run and keep its results; a second one ends the process.
+/// From now on Ctrl-C and SIGTERM end the run and keep its results; a second signal exits immediately.
 fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
     static INTERRUPTED: AtomicBool = AtomicBool::new(false);
     ctrlc::set_handler(|| {
@@ -239,7 +242,7 @@ fn catch_interrupts() -> Result<&'static AtomicBool, Failure> {
             std::process::exit(130);
         }
     })
-    .map_err(|error| Failure::Work(format!("Ctrl-C cannot be caught: {error}")))?;
+    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
     Ok(&INTERRUPTED)
 }
 
@@ -248,7 +251,7 @@ fn exit_result(results: &AgentResults, is_sender: bool) -> Result<(), Failure> {
     let unfinished = sized.filter(|flow| flow.state != FlowState::Finished).count();
     let errors: Vec<&str> = results.flows.iter().filter_map(|flow| flow.error.as_deref()).collect();
     match results.ended {
-        Ended::InterfaceGone => Err(Failure::Work(format!("{} disappeared", results.iface))),
+        Ended::InterfaceGone => Err(Failure::Work(format!("interface {} was removed", results.iface))),
         Ended::Interrupted if is_sender => Err(Failure::Interrupted("results are kept".to_owned())),
         Ended::Deadline if unfinished > 0 => Err(Failure::Work(format!(
             "{unfinished} of {} flows did not finish in time",

@@ -1,4 +1,4 @@
-//! Options that all host commands share.
+//! Options shared by all `weir host` subcommands.
 
 use crate::console::Failure;
 use crate::metrics::MetricsOptions;
@@ -16,62 +16,62 @@ use weir_host::wire::MacAddr;
 use weir_host::{DEFAULT_INITIAL_RTO, DEFAULT_MIN_RTO, DEFAULT_USER_TIMEOUT, HostConfig};
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// The properties of the host.
 #[derive(Debug, clap::Args)]
 pub struct HostOptions {
     /// Network interface
     #[arg(long, value_name = "NAME")]
     iface: String,
 
-    /// The host's address, instead of the interface's first one
+    /// IPv4 address of the host [default: the first address of the interface]
     #[arg(long, value_name = "IP")]
     addr: Option<Ipv4Addr>,
 
-    /// Congestion control (`weir schemes` lists them)
+    /// Congestion control scheme (see `weir schemes`)
     #[arg(long, default_value = "fncc")]
     scheme: String,
 
-    /// Tune a parameter of the scheme
+    /// Set a parameter of the scheme
     #[arg(long, value_name = "PARAMETER=VALUE")]
     set: Vec<String>,
 
-    /// The P4 program that switches run, if it is not the scheme's own: a name like `weir`, or the P4Info of a program
+    /// P4 program of the switches, if it differs from the scheme's default: a name such as `weir`, or the
+    /// P4Info of a program
     ///
-    /// A policy may then change to every scheme that needs no more than the program offers.
+    /// A policy may then select any scheme whose requirements the program meets.
     #[arg(long, value_name = "NAME|P4INFO", value_parser = program)]
     program: Option<SwitchProfile>,
 
-    /// Rate of the NIC: flows start at it, and together never exceed it
+    /// Rate of the NIC: the initial rate of each flow, and the limit for all flows together
     #[arg(long, default_value_t = DEFAULT_RATE)]
     rate: Bandwidth,
 
-    /// Largest Ethernet frame on the path, without frame check sequence; absent: the interface's
+    /// Maximum Ethernet frame on the path, without frame check sequence [default: that of the interface]
     #[arg(long)]
     mtu: Option<Bytes>,
 
-    /// A little more than the longest round trip of an idle network
+    /// Round-trip time of the idle network, slightly more than that of its longest path
     #[arg(long, default_value_t = DEFAULT_BASE_RTT, value_name = "TIME")]
     base_rtt: Time,
 
-    /// Unit of the switches' timestamps: us for BMv2, ns for the embedded switch
+    /// Unit of telemetry timestamps; must equal `--clock` of the switches (BMv2: us)
     #[arg(long, default_value = "us", value_parser = telemetry_clock)]
     telemetry_clock: Time,
 
-    /// Packets for each acknowledgement
+    /// Number of packets per acknowledgement
     #[arg(long, default_value_t = 1, value_name = "M")]
     ack_every: u32,
 
-    /// Loss recovery, go-back-n or selective (as in TCP); absent: the scheme's
+    /// Loss recovery: go-back-n or selective (as in TCP) [default: that of the scheme]
     ///
-    /// Sender and receiver must agree.
+    /// Must be the same at sender and receiver.
     #[arg(long, value_parser = recovery)]
     recovery: Option<LossRecovery>,
 
-    /// Shortest retransmission timeout with selective recovery
+    /// Minimum retransmission timeout with selective recovery
     #[arg(long, default_value_t = DEFAULT_MIN_RTO, value_name = "TIME")]
     min_rto: Time,
 
-    /// Retransmission timeout with selective recovery until a round-trip time is known
+    /// Retransmission timeout with selective recovery before the first RTT measurement
     #[arg(long, default_value_t = DEFAULT_INITIAL_RTO, value_name = "TIME")]
     initial_rto: Time,
 
@@ -86,38 +86,37 @@ pub struct HostOptions {
     active_window: Option<Time>,
 }
 
-/// The options of a run.
 #[derive(Debug, clap::Args)]
 pub struct RunOptions {
-    /// End after this time
+    /// Exit after this time
     #[arg(long = "for", value_name = "TIME")]
     pub duration: Option<Time>,
 
     /// Start of the run: now, +2s, mono:SECONDS (CLOCK_MONOTONIC) or wall:SECONDS (Unix time)
     ///
-    /// Hosts of one machine that are given the same mono: time start together.
+    /// Hosts on the same machine with the same mono: time start simultaneously.
     #[arg(long, default_value = "now", value_name = "TIME")]
     pub start_at: StartAt,
 
-    /// Distance of samples of rate, goodput, window, RTT and N in --out; off takes none
+    /// Sampling interval of rate, goodput, window, RTT and N for --out, or `off`
     ///
-    /// At most 4,194,304 samples are kept, in 150 MB; the results say if there were more.
+    /// At most 4,194,304 samples (150 MB) are kept; the results report whether there were more.
     #[arg(long, default_value = "10ms", value_name = "TIME")]
     pub sample: SampleInterval,
 
-    /// Longest time to spin, rather than sleep, before a packet is due; 0us never spins
+    /// Maximum time to busy-wait instead of sleeping before a packet is due; 0us never busy-waits
     #[arg(long, default_value_t = DEFAULT_MAX_SPIN, value_name = "TIME")]
     pub spin: Time,
 
-    /// Message id of the first flow; absent: from the clock, because peers remember ids for a while
+    /// Message id of the first flow [default: derived from the clock, because peers remember recent ids]
     #[arg(long, value_name = "ID")]
     pub first_message: Option<u32>,
 
-    /// Write results here; - is standard output
+    /// Write the results to FILE; - is standard output
     #[arg(long, value_name = "FILE")]
     pub out: Option<PathBuf>,
 
-    /// As what: json has everything, csv a line for each flow (and a file of series beside it)
+    /// Format of the results: json has everything, csv one line per flow (and a second file with the series)
     #[arg(long, value_enum, default_value_t = Format::Json)]
     pub format: Format,
 
@@ -125,21 +124,20 @@ pub struct RunOptions {
     pub metrics: MetricsOptions,
 }
 
-/// About what one core fills with full frames.
+/// About the rate at which one core can send full frames.
 const DEFAULT_RATE: Bandwidth = Bandwidth::from_gbps(1);
-/// Four BMv2 hops and a scheduler, as in Mininet.
+/// Base RTT of four BMv2 hops with scheduling delays, as in Mininet.
 const DEFAULT_BASE_RTT: Time = Time::from_ms(5);
 
-/// File formats.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, clap::ValueEnum)]
 pub enum Format {
-    /// Everything.
+    /// All results
     Json,
-    /// Tables.
+    /// One line per flow, and a file with the series
     Csv,
 }
 
-/// Distance of samples, or none.
+/// Sampling interval; `None` for `off`.
 #[derive(Clone, Copy, Debug)]
 pub struct SampleInterval(pub Option<Time>);
 
@@ -149,18 +147,18 @@ impl FromStr for SampleInterval {
         if text == "off" {
             return Ok(SampleInterval(None));
         }
-        let time: Time = text.parse().map_err(|error| format!("{error}, or write off"))?;
+        let time: Time = text.parse().map_err(|error| format!("{error}, or `off`"))?;
         if time < MIN_SAMPLE_INTERVAL {
-            return Err(format!("samples closer than {MIN_SAMPLE_INTERVAL} would measure the sampling"));
+            return Err(format!("minimum interval is {MIN_SAMPLE_INTERVAL}"));
         }
         Ok(SampleInterval(Some(time)))
     }
 }
 
-/// A few times what one loop takes with a full batch.
+/// A few times the duration of one loop iteration with a full batch; shorter intervals would measure the
+/// sampling itself.
 const MIN_SAMPLE_INTERVAL: Time = Time::from_us(100);
 
-/// A MAC address.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 pub struct Mac(pub MacAddr);
 
@@ -175,7 +173,7 @@ impl FromStr for Mac {
         bytes
             .and_then(|bytes| MacAddr::try_from(bytes).ok())
             .map(Mac)
-            .ok_or_else(|| format!("\"{text}\" is no MAC address, write it like 02:00:0a:00:02:02"))
+            .ok_or_else(|| format!("invalid MAC address \"{text}\", expected for example 02:00:0a:00:02:02"))
     }
 }
 
@@ -183,7 +181,7 @@ fn telemetry_clock(text: &str) -> Result<Time, String> {
     match text {
         "us" => Ok(Time::from_us(1)),
         "ns" => Ok(Time::from_ns(1)),
-        _ => Err(format!("\"{text}\" is neither us nor ns")),
+        _ => Err(format!("invalid unit \"{text}\"; expected us or ns")),
     }
 }
 
@@ -199,21 +197,21 @@ fn recovery(text: &str) -> Result<LossRecovery, String> {
     match text {
         "go-back-n" => Ok(LossRecovery::GoBackN),
         "selective" => Ok(LossRecovery::Selective),
-        _ => Err(format!("\"{text}\" is neither go-back-n nor selective")),
+        _ => Err(format!("invalid recovery \"{text}\"; expected go-back-n or selective")),
     }
 }
 
 impl HostOptions {
-    /// Looks the interface up.
+    /// Finds the interface of `--iface`, with the address of `--addr` if given.
     pub fn interface(&self) -> Result<Interface, AgentError> {
         Interface::find(&self.iface, self.addr)
     }
 
-    /// Returns the host on that interface.
+    /// Returns the configuration of the host.
     pub fn config(&self, interface: &Interface, registry: &Registry) -> Result<HostConfig, Failure> {
         let parameters = self.set.iter().map(|set| {
             set.split_once('=')
-                .ok_or_else(|| Failure::Input(format!("--set {set}: write it PARAMETER=VALUE")))
+                .ok_or_else(|| Failure::Input(format!("--set {set}: expected PARAMETER=VALUE")))
         });
         let parameters = parameters.collect::<Result<Vec<_>, _>>()?;
         let scheme = registry.make(&self.scheme, &parameters).map_err(Failure::input)?;
@@ -232,7 +230,8 @@ impl HostOptions {
     }
 }
 
-/// Returns a message id that an earlier run hardly had: the clock, mixed (the finaliser of SplitMix64).
+/// Returns a message id that an earlier run is unlikely to have used: time and pid, mixed by the finaliser of
+/// SplitMix64.
 pub fn fresh_message() -> u32 {
     let since = SystemTime::now().duration_since(UNIX_EPOCH).unwrap_or_default();
     let mut mixed = since.as_nanos() as u64 ^ u64::from(std::process::id()) << 40;

@@ -1,4 +1,4 @@
-//! Prints the results of a run: a few lines for people, JSON or CSV for programs.
+//! Writes the results of a run: a short text for the terminal, JSON or CSV for programs.
 
 use super::options::{Format, RunOptions};
 use crate::commands::{output, write as write_file};
@@ -10,10 +10,11 @@ use weir_report::files::MODE_PUBLIC;
 use weir_report::output::OutputFile;
 use weir_units::{Bandwidth, Bytes, Time};
 
-/// Flows listed one by one for people.
+/// Maximum number of flows listed on the terminal.
 const LISTED: usize = 20;
 
-/// Finds the file of the results, before there is anything to lose; `None` without one, and for standard output.
+/// Opens the output file of `--out` before the run, so that an invalid path costs no results. `None` without `--out`
+/// and for standard output.
 pub fn open(run: &RunOptions) -> Result<Option<OutputFile>, Failure> {
     let path = run.out.as_deref().filter(|path| !is_stdout(path));
     let found = path.map(|path| output("--out", path)).transpose()?;
@@ -24,7 +25,8 @@ fn is_stdout(path: &Path) -> bool {
     path == Path::new("-")
 }
 
-/// Writes all of it; `opened` is what [`open`] found.
+/// Writes the results to `--out` in the chosen format, and a summary to the terminal. `opened` is the result of
+/// [`open`].
 pub fn write(
     results: &AgentResults,
     run: &RunOptions,
@@ -39,7 +41,7 @@ pub fn write(
         }?,
         (Some(path), Some(opened)) => {
             let written = files(results, run.format, path, &opened);
-            // If the disk is full, at least the terminal has them.
+            // The write error is returned after the summary, so that the summary is not lost.
             people(results, &mut console.out)?;
             written?;
             writeln!(console.out, "{}", path.display())?;
@@ -48,7 +50,7 @@ pub fn write(
     Ok(())
 }
 
-/// Whole or not at all: readers never see half a file.
+/// Writes the results, and for CSV the series, to files that readers never see half-written.
 fn files(results: &AgentResults, format: Format, path: &Path, opened: &OutputFile) -> Result<(), Failure> {
     let content = |fill: Fill| -> io::Result<Vec<u8>> {
         let mut content = Vec::new();
@@ -59,12 +61,12 @@ fn files(results: &AgentResults, format: Format, path: &Path, opened: &OutputFil
     content(fill)
         .and_then(|content| opened.write(&content, MODE_PUBLIC))
         .map_err(|error| Failure::Work(format!("{}: {error}", path.display())))?;
-    // There is nothing beside a device or a pipe.
+    // A device or a pipe has no directory for the file of the series.
     let beside = opened.dir().filter(|_| format == Format::Csv && results.sample_ns.is_some());
     beside.map_or(Ok(()), |dir| write_file(&dir.join(series_of(path)), &content(series_table)?))
 }
 
-/// `x.csv` has its series in `x-series.csv`.
+/// Returns the name of the file with the series of `x.csv`: `x-series.csv`.
 fn series_of(path: &Path) -> String {
     format!("{}-series.csv", path.file_stem().unwrap_or_default().to_string_lossy())
 }
@@ -203,7 +205,7 @@ fn flow_line(flow: &FlowResult, out: &mut dyn Write) -> io::Result<()> {
         )?;
     }
     if flow.retransmits > 0 {
-        write!(out, ", {} sent again", flow.retransmits)?;
+        write!(out, ", {} retransmitted", flow.retransmits)?;
     }
     if let Some(error) = &flow.error {
         write!(out, ": {error}")?;

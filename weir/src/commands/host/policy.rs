@@ -1,4 +1,4 @@
-//! An agent's part in policies, as far as it has files and sockets: key, state, and the socket by which it is asked.
+//! The parts of an agent's policy support that need files and sockets: key, saved state and control socket.
 
 use crate::commands::output;
 use crate::console::Failure;
@@ -20,43 +20,44 @@ use weir_report::output::OutputFile;
 use weir_testbed::control;
 use weir_units::Time;
 
-/// Policies.
 #[derive(Debug, clap::Args)]
 pub struct PolicyOptions {
-    /// Take part in policies: a file with the key that all hosts share, at least 16 bytes that only its owner can read
+    /// Enable policies, with the key that all hosts share: a file of at least 16 bytes, readable by its owner
+    /// only
     ///
-    /// Without it the host hears no policy, and nobody can set one at it. See `weir policy --help`.
+    /// Without a key the host ignores policies, and none can be set at it. See `weir policy --help`.
     #[arg(long, value_name = "FILE")]
     policy_key: Option<PathBuf>,
 
-    /// Keep the policy over a restart in this file
+    /// Save the policy in this file and restore it after a restart
     #[arg(long, value_name = "FILE", requires = "policy_key")]
     policy_state: Option<PathBuf>,
 
-    /// Name, or path, of the socket by which `weir policy` reaches this host; absent: its address
+    /// Name or path of the control socket for `weir policy` [default: the host's address]
     #[arg(long, value_name = "NAME", requires = "policy_key")]
     control: Option<String>,
 
-    /// Shortest interval of Trickle's timer; absent: 16 times --base-rtt
+    /// Minimum interval of the Trickle timer (Imin) [default: 16 times --base-rtt]
     #[arg(long, value_name = "TIME", requires = "policy_key")]
     policy_imin: Option<Time>,
 
-    /// Doublings of Imin to the longest interval
+    /// Maximum interval of the Trickle timer, in doublings of Imin
     #[arg(long, value_name = "N", requires = "policy_key", default_value_t = DEFAULT_DOUBLINGS)]
     policy_imax: u32,
 
-    /// Number of others who say the same that makes it redundant to say it; 0: none does
+    /// Redundancy constant of Trickle (k): this many consistent messages suppress a transmission; 0 disables
+    /// suppression
     #[arg(long, value_name = "K", requires = "policy_key", default_value_t = DEFAULT_REDUNDANCY)]
     policy_k: u32,
 }
 
-/// No key is as long.
+/// Limit when a key is read; longer keys are rejected.
 const MAX_KEY_LEN: u64 = 4096;
-/// A state has the stamps of at most 16,384 senders.
+/// Limit when a saved state is read. A state has the stamps of at most 16,384 senders.
 const MAX_STATE_LEN: u64 = 1 << 19;
 
 impl PolicyOptions {
-    /// Returns the configuration of the host's policies; `None` if it takes no part.
+    /// Returns the policy configuration; `None` without `--policy-key`.
     pub fn config(&self, base_rtt: Time) -> Result<Option<PolicyConfig>, Failure> {
         let Some(path) = &self.policy_key else { return Ok(None) };
         let place = |reason: &dyn std::fmt::Display| {
@@ -71,7 +72,7 @@ impl PolicyOptions {
         Ok(Some(config))
     }
 
-    /// Opens everything; `None` if the host takes no part.
+    /// Opens the control socket and reads the saved state; `None` without `--policy-key`.
     pub fn open(&self, addr: Ipv4Addr) -> Result<Option<PolicyEndpoints>, Failure> {
         if self.policy_key.is_none() {
             return Ok(None);
@@ -85,22 +86,22 @@ impl PolicyOptions {
     }
 }
 
-/// The sockets and files that a host has open for policies before it serves.
+/// The control socket and the saved state of a host, opened before the sandbox.
 pub struct PolicyEndpoints {
     socket: Socket,
-    /// As it was named, and what that is.
+    /// Path of `--policy-state` as given, and the file.
     state: Option<(PathBuf, OutputFile)>,
     kept: Option<(Vec<u8>, Time)>,
 }
 
 impl PolicyEndpoints {
-    /// Returns the folders in which files are written and removed.
+    /// Returns the directories in which files are created and removed, for the sandbox.
     pub fn folders(&self) -> impl Iterator<Item = &Path> {
         let state = self.state.as_ref().and_then(|(_, state)| state.dir());
         self.socket.file().map(privilege::folder).into_iter().chain(state)
     }
 
-    /// Starts the threads.
+    /// Starts the threads for the control socket and the state file.
     pub fn serve(self) -> (PolicyService, PolicyChannel) {
         let (orders, requests) = channel();
         let (keep, keeper) = match self.state {
@@ -115,7 +116,7 @@ impl PolicyEndpoints {
     }
 }
 
-/// Checks that agents could use this key, and returns its absolute path.
+/// Checks that agents can use this key, and returns its absolute path.
 pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     let place =
         |reason: &dyn std::fmt::Display| Failure::Input(format!("--policy-key {}: {reason}", path.display()));
@@ -123,30 +124,30 @@ pub fn check_key(path: &Path) -> Result<PathBuf, Failure> {
     path.canonicalize().map_err(|error| place(&error))
 }
 
-/// Reads a key, after checking that only its owner can: anyone who can read it can set policies.
+/// Reads a key. Fails if others than the owner can read the file: whoever has the key can set policies.
 fn read_key(path: &Path) -> Result<Vec<u8>, String> {
     let mut file = fs::File::open(path).map_err(|error| error.to_string())?;
     let about = file.metadata().map_err(|error| error.to_string())?;
     if !about.is_file() {
-        return Err("this is no file".to_owned());
+        return Err("not a regular file".to_owned());
     }
     if about.mode() & 0o077 != 0 {
-        return Err(format!("others than its owner can read it; run `chmod 600 {}`", path.display()));
+        return Err(format!("readable by others than its owner; run `chmod 600 {}`", path.display()));
     }
     let mut key = Vec::new();
     (&mut file).take(MAX_KEY_LEN + 1).read_to_end(&mut key).map_err(|error| error.to_string())?;
     if key.len() as u64 > MAX_KEY_LEN {
-        return Err(format!("a key of more than {MAX_KEY_LEN} bytes is none"));
+        return Err(format!("key exceeds {MAX_KEY_LEN} bytes"));
     }
     Ok(key)
 }
 
-/// Hosts must not speak at the same moments: the clock and the process tell them apart.
+/// Returns a seed for the Trickle timer, different on every host so that hosts do not send at the same times.
 fn seed() -> u64 {
     u64::from(super::options::fresh_message()) << 32 | u64::from(super::options::fresh_message())
 }
 
-/// Reads the stored state and its age; `None` if this is the first run.
+/// Reads the saved state and its age; `None` if the file does not exist (first run).
 fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
     let place = |reason: &dyn std::fmt::Display| {
         Failure::Input(format!("--policy-state {}: {reason}", path.display()))
@@ -163,43 +164,45 @@ fn read_state(path: &Path) -> Result<Option<(Vec<u8>, Time)>, Failure> {
     Ok(Some((state, Time::from_ns(u64::try_from(asleep.as_nanos()).unwrap_or(u64::MAX)))))
 }
 
-/// Writes each state that comes, or the last of those that wait: whole, or not at all.
+/// Writes the states that arrive, each atomically. If several are queued, only the last is written. Only the first
+/// error is printed.
 fn persist_states(path: &Path, file: &OutputFile, states: &Receiver<Vec<u8>>) {
-    let mut told = false;
+    let mut warned = false;
     while let Ok(mut state) = states.recv() {
         while let Ok(newer) = states.try_recv() {
             state = newer;
         }
         if let Err(error) = file.write(&state, MODE_PRIVATE)
-            && !std::mem::replace(&mut told, true)
+            && !std::mem::replace(&mut warned, true)
         {
             let _ = writeln!(std::io::stderr(), "warning: --policy-state {}: {error}", path.display());
         }
     }
 }
 
-/// The threads beside an agent. Dropped when it has ended: the socket is gone then, the last state written.
+/// Background threads of an agent: control socket and state file.
 pub struct PolicyService {
     socket: Option<SocketServer>,
     keeper: Option<JoinHandle<()>>,
 }
 
 impl PolicyService {
-    /// Waits until everything is written. The agent must be gone.
+    /// Removes the socket and waits until the last state is written. The agent must have been dropped,
+    /// because the thread of the state file ends when the agent's end of the channel is closed.
     pub fn close(mut self) {
         self.socket = None;
         if let Some(keeper) = self.keeper.take() {
-            // It does not panic.
+            // The thread does not panic.
             let _ = keeper.join();
         }
     }
 }
 
-/// Passes what is asked on to the agent.
+/// Serves the control socket by forwarding requests to the agent.
 fn serve(socket: Socket, orders: Sender<PolicyCall>) -> SocketServer {
     socket.serve(move |request: PolicyRequest| {
         let (answer, answered) = channel();
-        let gone = || "the agent has ended".to_owned();
+        let gone = || "the agent has stopped".to_owned();
         orders.send(PolicyCall { request, answer }).map_err(|_| gone())?;
         answered.recv_timeout(control::REPLY_TIMEOUT).map_err(|_| gone())?
     })
@@ -238,10 +241,10 @@ mod tests {
     fn keys_that_are_none_are_refused() {
         assert_eq!(
             refused("key", &[7; 15], 0o600),
-            "--policy-key /key: a key of 15 bytes can be guessed, use at least 16"
+            "--policy-key /key: policy key of 15 bytes is too short, use at least 16"
         );
         assert!(refused("key", &[7; 32], 0o640).contains("chmod 600 /key"));
-        assert!(refused("key", &[7; 5000], 0o600).contains("more than 4096 bytes"));
+        assert!(refused("key", &[7; 5000], 0o600).contains("exceeds 4096 bytes"));
         let missing = options(Path::new("/nowhere/key")).config(Time::from_ms(1));
         assert!(
             matches!(missing, Err(Failure::Input(reason)) if reason.starts_with("--policy-key /nowhere/key: No such file"))
@@ -299,15 +302,15 @@ mod tests {
         };
         let depth = "[".repeat(100_000) + "\n";
         for (bytes, word) in [
-            (&b""[..], "ends too early"),
-            (b"{", "ends too early"),
-            (b"\n", "not a request"),
-            (b"\xff\xfe\n", "not a request"),
+            (&b""[..], "in the middle of a line"),
+            (b"{", "in the middle of a line"),
+            (b"\n", "invalid request"),
+            (b"\xff\xfe\n", "invalid request"),
             (b"{\"do\":\"sing\"}\n", "unknown variant"),
             (b"{\"do\":\"set\"}\n", "missing field"),
-            (b"{\"do\":\"set\",\"edits\":[[\"a\"]]}\n", "not a request"),
-            (b"{\"do\":\"show\",\"more\":1}\n", "not a request"),
-            (depth.as_bytes(), "not a request"),
+            (b"{\"do\":\"set\",\"edits\":[[\"a\"]]}\n", "invalid request"),
+            (b"{\"do\":\"show\",\"more\":1}\n", "invalid request"),
+            (depth.as_bytes(), "invalid request"),
         ] {
             let answer = said(bytes);
             assert!(answer.starts_with("{\"error\":") && answer.contains(word), "{answer}");
@@ -324,7 +327,7 @@ mod tests {
         assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"no\"}\n");
         agent.join().unwrap();
         // The agent is gone.
-        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"the agent has ended\"}\n");
+        assert_eq!(said(b"{\"do\":\"show\"}\n"), "{\"error\":\"the agent has stopped\"}\n");
         drop(serving);
         assert!(!path.exists());
     }
@@ -338,14 +341,14 @@ mod tests {
             Err(Failure::Input(reason)) => reason,
             _ => panic!("it is refused"),
         };
-        assert!(reason(Socket::bind(&path)).contains("another agent listens there"));
+        assert!(reason(Socket::bind(&path)).contains("in use by another agent"));
         drop(taken); // As if killed: the name stays.
         assert!(path.exists());
         let again = Socket::bind(&path).unwrap();
         drop(again);
         fs::remove_file(&path).unwrap();
         fs::write(&path, "mine").unwrap();
-        assert!(reason(Socket::bind(&path)).contains("no socket"));
+        assert!(reason(Socket::bind(&path)).contains("not a socket"));
         assert_eq!(fs::read(&path).unwrap(), b"mine");
         assert!(reason(Socket::bind(Path::new("/nowhere/x.sock"))).contains("/nowhere/x.sock"));
     }

@@ -1,4 +1,5 @@
-//! Keeps BMv2's ports, which limit packets per second, to the bits per second of their links.
+//! Keeps BMv2 ports at their links' bit rate. BMv2 limits packets per second, so the limit is adapted to the
+//! sizes of the queued packets.
 
 use std::collections::HashMap;
 use std::collections::hash_map::DefaultHasher;
@@ -9,12 +10,13 @@ use weir_switch::driver::{EmulatedLink, LinkObserver};
 use weir_switch::link::PacketRateController;
 use weir_units::{Bytes, Time};
 
-/// Flows whose port is known; beyond that, all are learnt anew.
+/// Capacity of the table of learnt flows; a full table is cleared.
 const MAX_LEARNT_FLOWS: usize = 1 << 16;
 /// EtherType of IPv4.
 const IPV4: [u8; 2] = [0x08, 0x00];
 
-/// A BMv2 switch: its Thrift server, and the interface that joins each of its ports to a link.
+/// A BMv2 switch: the address of its Thrift server, and its ports with the interface that connects each to a
+/// link.
 #[derive(Clone, Debug, PartialEq, Eq)]
 pub struct Bmv2Switch {
     thrift: String,
@@ -22,10 +24,11 @@ pub struct Bmv2Switch {
 }
 
 impl Bmv2Switch {
-    /// Reads `127.0.0.1:9090=1@veth1,2@veth2`.
+    /// Parses `127.0.0.1:9090=1@veth1,2@veth2`.
     pub fn read(text: &str) -> Result<Bmv2Switch, String> {
-        let shape =
-            || format!("\"{text}\": write host:port=port@interface,..., such as 127.0.0.1:9090=1@veth1");
+        let shape = || {
+            format!("\"{text}\": expected HOST:PORT=PORT@INTERFACE,..., for example 127.0.0.1:9090=1@veth1")
+        };
         let (thrift, ports) = text.split_once('=').ok_or_else(shape)?;
         let port = |part: &str| {
             let (port, interface) = part.split_once('@')?;
@@ -36,11 +39,11 @@ impl Bmv2Switch {
     }
 }
 
-/// A port of a switch behind an interface of the emulator.
+/// A switch port that is connected to an interface of the emulator.
 struct Limit {
     switch: usize,
     port: u16,
-    /// The model of its queue; `None` for a link without rate.
+    /// Model of the port's queue; `None` for a link without rate limit.
     limiter: Option<PacketRateController>,
 }
 
@@ -51,20 +54,20 @@ struct NewRate {
     packets_per_second: u64,
 }
 
-/// Follows the frames of all switches. A flow's egress port is where its last frame came out; a frame that enters a
-/// switch is then counted to that port's queue.
+/// Observes the frames of all switches. The egress port of a flow is learnt from its last frame that left the
+/// switch; a frame that enters the switch is then accounted to the queue of that port.
 pub struct Bmv2RateController {
     servers: Vec<String>,
-    /// By the emulator's interfaces; `None` where there is no such switch.
+    /// Indexed by the emulator's interfaces; `None` if the interface has no BMv2 switch.
     limits: Vec<Option<Limit>>,
-    /// The interface by which a flow leaves a switch.
+    /// Interface by which a flow leaves a switch, by switch index and flow hash.
     learnt: HashMap<(usize, u64), u16>,
     rates: Option<Sender<NewRate>>,
 }
 
 impl Bmv2RateController {
-    /// For the switches that are to be kept to the rates of these links; `None` if there are none. The error is one
-    /// sentence.
+    /// Creates the controller for `switches`, whose ports get the rates of `links`; `None` without switches.
+    /// Fails if a port's interface belongs to no link.
     pub fn new(
         switches: &[Bmv2Switch],
         links: &[EmulatedLink],
@@ -78,7 +81,7 @@ impl Bmv2RateController {
             for (port, interface) in &limited.ports {
                 let ends = links.iter().flat_map(|link| &link.ends);
                 let at = ends.into_iter().position(|end| end == interface).ok_or_else(|| {
-                    format!("--bmv2 {}: no link has the interface {interface}", limited.thrift)
+                    format!("--bmv2 {}: interface {interface} belongs to no link", limited.thrift)
                 })?;
                 let rate = links[at / 2].parameters.rate;
                 let limiter = rate.map(|rate| PacketRateController::new(rate, frame));
@@ -89,7 +92,8 @@ impl Bmv2RateController {
         Ok(Some(Bmv2RateController { servers, limits, learnt: HashMap::new(), rates: None }))
     }
 
-    /// Starts the thread that sets rates. It asks a switch for the first time when a rate is to change.
+    /// Starts the thread that sets the rates. The thread connects to a switch when a rate of that switch
+    /// changes for the first time.
     pub fn start(mut self) -> Result<Box<dyn LinkObserver>, String> {
         let (rates, orders) = channel();
         let servers = std::mem::take(&mut self.servers);
@@ -106,7 +110,7 @@ impl Bmv2RateController {
             return;
         };
         if let (Some(packets_per_second), Some(rates)) = (limiter.on_enqueue(now, len as u32), &self.rates) {
-            // The thread lives as long as this end of the channel.
+            // The thread runs as long as this end of the channel exists.
             let _ = rates.send(NewRate { switch: *switch, port: *port, packets_per_second });
         }
     }
@@ -130,14 +134,15 @@ impl LinkObserver for Bmv2RateController {
             self.learnt.clear();
         }
         if self.learnt.insert((switch, flow(frame)), interface).is_none() {
-            // It was not known where it would go.
+            // The flow's egress port was unknown when its first frame entered, so that frame is accounted
+            // now.
             self.queued(now, interface, frame.len());
         }
     }
 }
 
-/// Returns a hash of the fields that tell flows apart: addresses, protocol and ports of IPv4, else Ethernet's
-/// addresses.
+/// Returns a hash of the fields that identify a flow: addresses, protocol and ports of IPv4, otherwise the
+/// Ethernet addresses.
 fn flow(frame: &[u8]) -> u64 {
     let mut hasher = DefaultHasher::new();
     match frame.get(12..14) {
@@ -147,7 +152,7 @@ fn flow(frame: &[u8]) -> u64 {
     hasher.finish()
 }
 
-/// Sets the newest rate of each port, until the other end of the channel is gone.
+/// Sets the latest requested rate of each port, until the channel is closed. Warns once per switch.
 fn set_rates(servers: &[String], orders: &Receiver<NewRate>) {
     let mut clients: Vec<Option<ThriftClient>> = servers.iter().map(|_| None).collect();
     let mut warned = vec![false; servers.len()];
@@ -165,7 +170,7 @@ fn set_rates(servers: &[String], orders: &Receiver<NewRate>) {
             if let Err(error) = set {
                 clients[switch] = None;
                 if !std::mem::replace(&mut warned[switch], true) {
-                    crate::console::warn(&format!("the rate of port {port} cannot be set: {error}"));
+                    crate::console::warn(&format!("cannot set the rate of port {port}: {error}"));
                 }
             }
         }
@@ -224,7 +229,7 @@ mod tests {
     fn mistakes_are_named() {
         for wrong in ["", "127.0.0.1:9090", "127.0.0.1:9090=1", "127.0.0.1:9090=x@a"] {
             assert!(
-                Bmv2Switch::read(wrong).unwrap_err().contains("write host:port=port@interface"),
+                Bmv2Switch::read(wrong).unwrap_err().contains("expected HOST:PORT=PORT@INTERFACE"),
                 "{wrong}"
             );
         }
@@ -232,6 +237,6 @@ mod tests {
         let Err(reason) = Bmv2RateController::new(&switches, &[], Bytes::new(1_518)) else {
             panic!("there is no a1")
         };
-        assert_eq!(reason, "--bmv2 127.0.0.1:9090: no link has the interface a1");
+        assert_eq!(reason, "--bmv2 127.0.0.1:9090: interface a1 belongs to no link");
     }
 }

@@ -12,12 +12,12 @@ pub use serve::{LinkController, serve};
 use weir_switch::link::LinkChange;
 use weir_testbed::links::{LINKS, LinkRequest};
 
-/// Links of a rate, a length and faults between pairs of interfaces
+/// Emulate links (rate, delay, faults) between network interfaces
 ///
-/// One process carries the frames of all links: it takes them from one interface and puts them on the other when their
-/// last bit would arrive. It needs no netem and no tc, and does not care what is at the interfaces: BMv2, Weir's switch,
-/// hosts, other software. `weir run --on mininet` starts one for switches in processes of their own; a fabric in one
-/// process carries its links itself. See docs/links.md.
+/// One process carries the frames of all links: it reads a frame from one interface and writes it to the
+/// other when its last bit would arrive. It needs neither netem nor tc, and works with any software at the
+/// interfaces: BMv2, Weir's switch, hosts, and others. `weir run --backend mininet` starts an emulator for
+/// switches in separate processes; a single-process fabric emulates its own links. See docs/links.md.
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -36,15 +36,15 @@ Examples:
 Properties:
   rate        bits of frames per second, or `unlimited`
   delay       propagation delay
-  queue       bytes that may wait; absent: 1.518 MB
-  jitter      more delay, up to this; frames stay in order
+  queue       queue capacity in bytes; default 1.518 MB
+  jitter      maximum additional delay; frames stay in order
   loss, duplicate, corrupt (one inverted bit), reorder (a frame overtakes),
-  reorder_by (others overtake it by this time)
+  reorder_by (extra delay of a reordered frame)
               probabilities, as 0.01 or 1%";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Emulate links until it is interrupted
+    /// Emulate links until interrupted
     Run(run::Args),
     /// Print properties and counters of the links
     Show {
@@ -53,9 +53,9 @@ enum Command {
         #[command(flatten)]
         output: QueryOutput,
     },
-    /// Change links while they run; frames in flight keep their time
+    /// Change running links; frames in flight keep their arrival times
     Set {
-        /// Links by name (s1-s2 or s2-s1), a node for all its links, or `all`
+        /// Links by name (s1-s2 or s2-s1), a node for all of its links, or `all`
         #[arg(required = true, value_name = "LINK")]
         links: Vec<String>,
         #[command(flatten)]
@@ -69,44 +69,44 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct At {
-    /// The emulator's name (`weir link run --control`)
+    /// Name of the emulator (`weir link run --control`)
     #[arg(long, value_name = "NAME", default_value = LINKS)]
     control: String,
 }
 
 #[derive(Debug, clap::Args)]
 struct Change {
-    /// Bits of frames per second, or `unlimited`
+    /// Rate in bits of frames per second, or `unlimited`
     #[arg(long)]
     rate: Option<String>,
     /// Propagation delay
     #[arg(long, value_name = "TIME")]
     delay: Option<String>,
-    /// Bytes that may wait for the transmitter
+    /// Queue capacity of the transmitter in bytes
     #[arg(long, value_name = "SIZE")]
     queue: Option<String>,
-    /// Up to this much more delay
+    /// Maximum additional delay
     #[arg(long, value_name = "TIME")]
     jitter: Option<String>,
     /// Probability that a frame is lost
     #[arg(long, value_name = "RATIO")]
     loss: Option<String>,
-    /// Probability that a frame overtakes others
+    /// Probability that a frame is reordered
     #[arg(long, value_name = "RATIO")]
     reorder: Option<String>,
-    /// Others overtake it: it arrives this much later
+    /// Extra delay of a reordered frame, in which others overtake it
     #[arg(long, value_name = "TIME")]
     reorder_by: Option<String>,
-    /// Probability that a frame arrives twice
+    /// Probability that a frame is duplicated
     #[arg(long, value_name = "RATIO")]
     duplicate: Option<String>,
     /// Probability that one bit of a frame is inverted
     #[arg(long, value_name = "RATIO")]
     corrupt: Option<String>,
-    /// Lose every frame, those that are in flight too
+    /// Take the links down: all frames are lost, including those in flight
     #[arg(long, conflicts_with = "up")]
     down: bool,
-    /// Carry frames again
+    /// Take the links up
     #[arg(long)]
     up: bool,
 }
@@ -132,13 +132,12 @@ impl Change {
         }
         change.up = self.up.then_some(true).or(self.down.then_some(false));
         match change.is_empty() {
-            true => Err(Failure::input("no change given: name one, such as --delay 5ms")),
+            true => Err(Failure::input("nothing to change; specify for example --delay 5ms")),
             false => Ok(change),
         }
     }
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     let ask = |at: &At, request: &LinkRequest| request.ask::<LinkReport>(&at.control);
     match &args.command {

@@ -1,4 +1,4 @@
-//! An emulator's report on its links, and its display.
+//! The report of an emulator on its links, as table and JSON.
 
 use crate::console::{Console, Failure};
 use comfy_table::{CellAlignment, Table, presets};
@@ -10,16 +10,15 @@ use weir_switch::driver::{DirectionStatus, LinkEmulatorStats, LinkStatus};
 use weir_switch::link::{LinkDrop, LinkParameters};
 use weir_units::{Ratio, Time};
 
-/// The links of an emulator.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct LinkReport {
-    /// Every link, or those that were changed.
+    /// All links, or those that were changed.
     pub links: Vec<Link>,
     /// Lateness of the last 4,096 frames, in us.
     pub lateness_us: Lateness,
 }
 
-/// Lateness of frames at their interface.
+/// Delay of frames beyond their due time: median, 99th percentile and maximum, in us.
 #[derive(Debug, Default, Serialize, Deserialize)]
 pub struct Lateness {
     p50: f64,
@@ -27,12 +26,11 @@ pub struct Lateness {
     most: f64,
 }
 
-/// A link.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Link {
     name: String,
     ends: [String; 2],
-    /// bit/s; absent: unlimited.
+    /// Rate in bit/s; absent if unlimited.
     #[serde(skip_serializing_if = "Option::is_none")]
     rate_bps: Option<u64>,
     delay_us: f64,
@@ -44,11 +42,11 @@ pub struct Link {
     duplicate: f64,
     corrupt: f64,
     up: bool,
-    /// From the first end, and from the second.
+    /// From the first end to the second, and from the second to the first.
     directions: [Direction; 2],
 }
 
-/// One direction.
+/// Counters of one direction, in frames.
 #[derive(Debug, Serialize, Deserialize)]
 pub struct Direction {
     offered: u64,
@@ -58,12 +56,12 @@ pub struct Direction {
     reordered: u64,
     corrupted: u64,
     in_flight: usize,
-    /// Frames lost, by reason.
+    /// Dropped frames, by reason.
     dropped: BTreeMap<String, u64>,
 }
 
 impl LinkReport {
-    /// Returns the report of the links with these names.
+    /// Returns the report on the links for whose names `wanted` returns true.
     pub fn new(stats: &LinkEmulatorStats, wanted: impl Fn(&str) -> bool) -> LinkReport {
         let links = stats.links.iter().filter(|status| wanted(&status.link.name));
         let at = |share: usize| {
@@ -76,7 +74,7 @@ impl LinkReport {
         }
     }
 
-    /// Prints it as a table, or as JSON.
+    /// Prints the report as a table, or as JSON with `--json`.
     pub fn print(&self, console: &mut Console) -> Result<(), Failure> {
         if console.style.json {
             return console.print_json(self);
@@ -84,7 +82,7 @@ impl LinkReport {
         let mut table = Table::new();
         table.load_style(presets::NOTHING).set_header([
             "link",
-            "is",
+            "state",
             "from",
             "offered",
             "delivered",
@@ -135,7 +133,7 @@ impl Link {
         }
     }
 
-    /// Returns the properties that differ from those of an ideal link.
+    /// Returns the state of the link: rate, delay and the enabled impairments.
     fn is(&self) -> String {
         let mut words = Vec::new();
         if !self.up {

@@ -18,33 +18,35 @@ use weir_switch::link::{LinkChange, LinkParameters};
 use weir_testbed::links::{LINKS, socket};
 use weir_units::Bytes;
 
-/// Interval at which the emulator is checked.
+/// Interval at which the state of the emulator thread is checked.
 const HEALTH_CHECK: Duration = Duration::from_secs(1);
-/// An interface's name has at most this many characters (IFNAMSIZ less one).
+/// Maximum length of an interface name: `IFNAMSIZ` (16) includes the terminating NUL.
 const MAX_IFNAME_LEN: usize = 15;
 
 #[derive(Debug, clap::Args)]
 pub struct Args {
-    /// A link's name, the interfaces that it joins, and its properties
+    /// Name of a link, the interfaces that it connects, and its properties
     #[arg(value_name = "NAME=INTERFACE,INTERFACE[,KEY=VALUE...]", value_parser = link)]
     links: Vec<EmulatedLink>,
 
-    /// More links: a file with one per line, written as here; # begins a comment
+    /// File with more links, one per line in the same syntax; # begins a comment
     #[arg(long, value_name = "FILE")]
     file: Option<PathBuf>,
 
-    /// Name by which `weir link show` and `set` reach it, in this network namespace
+    /// Name by which `weir link show` and `set` find the emulator in this network namespace
     #[arg(long, value_name = "NAME", default_value = LINKS)]
     control: String,
 
-    /// Seed of what happens at random
+    /// Seed of random impairments
     #[arg(long, value_name = "N", default_value_t = 1)]
     seed: u64,
 
-    /// Keep ports of a BMv2 switch to the rates of their links: its Thrift server, and port and interface of each link
+    /// Keep ports of a BMv2 switch at the rates of their links: address of its Thrift server, and port and
+    /// interface of each link
     ///
-    /// BMv2 limits packets per second. The limits of these ports follow the lengths of the frames that are queued, so
-    /// that bits per second are those of the link, and a queue builds up in the switch and not in front of the link.
+    /// BMv2 limits packets per second. The limits of these ports are adapted to the lengths of the queued
+    /// frames, so that the bit rate equals that of the link, and queues build up in the switch rather than in
+    /// front of the link.
     #[arg(long, value_name = "HOST:PORT=PORT@INTERFACE,...", value_parser = Bmv2Switch::read)]
     bmv2: Vec<Bmv2Switch>,
 
@@ -56,9 +58,13 @@ pub struct Args {
     output: QueryOutput,
 }
 
-/// `s1-s2=veth1,veth2,rate=10Mbps`
+/// Parses `s1-s2=veth1,veth2,rate=10Mbps`.
 fn link(text: &str) -> Result<EmulatedLink, String> {
-    let shape = || format!("\"{text}\": write name=interface,interface, then properties such as delay=5ms");
+    let shape = || {
+        format!(
+            "\"{text}\": expected NAME=INTERFACE,INTERFACE[,PROPERTY=VALUE...], for example s1-s2=veth1,veth2,delay=5ms"
+        )
+    };
     let (name, rest) = text.split_once('=').ok_or_else(shape)?;
     let mut parts = rest.splitn(3, ',');
     let (Some(a), Some(b)) = (parts.next(), parts.next()) else { return Err(shape()) };
@@ -77,14 +83,15 @@ fn link(text: &str) -> Result<EmulatedLink, String> {
     })
 }
 
-/// Returns a line without its comment. As in a shell a comment begins at a word's start: names may have a `#`.
+/// Returns a line without its comment. As in a shell, a `#` begins a comment only at the start of a word,
+/// because names may contain `#`.
 fn without_comment(line: &str) -> &str {
     let begins_word = |at: usize| line[..at].chars().next_back().is_none_or(char::is_whitespace);
     let comment = line.match_indices('#').map(|(at, _)| at).find(|&at| begins_word(at));
     comment.map_or(line, |at| &line[..at])
 }
 
-/// Returns the links of the command line and of the file.
+/// Returns the links of the command line and of the file, with unique names and interfaces.
 fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
     let mut links = args.links.clone();
     if let Some(path) = &args.file {
@@ -97,35 +104,34 @@ fn links(args: &Args) -> Result<Vec<EmulatedLink>, Failure> {
         }
     }
     if links.is_empty() {
-        return Err(Failure::input("there is no link; name one, such as s1-s2=veth1,veth2,delay=5ms"));
+        return Err(Failure::input("at least one link is required, for example s1-s2=veth1,veth2,delay=5ms"));
     }
     let (mut names, mut ends) = (BTreeSet::new(), BTreeSet::new());
     for link in &links {
         if !names.insert(link.name.clone()) {
-            return Err(Failure::Input(format!("two links are called {}", link.name)));
+            return Err(Failure::Input(format!("duplicate link name {}", link.name)));
         }
         for end in &link.ends {
             if !ends.insert(end.clone()) {
-                return Err(Failure::Input(format!("{}: {end} is an end of two links", link.name)));
+                return Err(Failure::Input(format!("{}: interface {end} is used by two links", link.name)));
             }
         }
     }
     Ok(links)
 }
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     console.style(args.output);
     let links = links(args)?;
     let keeper = Bmv2RateController::new(&args.bmv2, &links, args.frame).map_err(Failure::Input)?;
     let control = Socket::bind_name(&socket(&args.control))?;
     privilege::sandbox(&[Capability::CAP_NET_RAW], &[])?;
-    let (quit, told_to_quit) = sync_channel(1);
+    let (quit, quit_requested) = sync_channel(1);
     ctrlc::set_handler(move || {
-        // A second signal while the first one is served changes nothing.
+        // Fails only if a signal is already queued; a second one has no effect.
         let _ = quit.try_send(());
     })
-    .map_err(|error| Failure::Work(format!("signals cannot be caught: {error}")))?;
+    .map_err(|error| Failure::Work(format!("cannot install signal handler: {error}")))?;
     let count = links.len();
     let names: Vec<String> = links.iter().map(|link| link.name.clone()).collect();
     let observer = keeper.map(|keeper| keeper.start()).transpose().map_err(Failure::Work)?;
@@ -139,9 +145,9 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
         writeln!(console.out, "{count} links run; `weir link show --control {}` shows them", args.control)?;
         console.out.flush()?;
     }
-    while told_to_quit.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
+    while quit_requested.recv_timeout(HEALTH_CHECK) == Err(RecvTimeoutError::Timeout) {
         if !emulator.is_running() {
-            return Err(Failure::work("the emulator ended by a bug in this program; its message is above"));
+            return Err(Failure::work("the emulator thread panicked; see the message above"));
         }
     }
     drop(serving);
@@ -170,8 +176,8 @@ mod tests {
         assert_eq!(it.parameters.delay, Time::from_ms(5));
         assert_eq!(link("l=a,b").unwrap().parameters, LinkParameters::default());
         for wrong in ["", "l", "l=a", "l=a,delay=5ms", "=a,b", "l=a,interface-of-20-chars"] {
-            assert!(link(wrong).unwrap_err().contains("write name=interface,interface"), "{wrong}");
+            assert!(link(wrong).unwrap_err().contains("expected NAME=INTERFACE,INTERFACE"), "{wrong}");
         }
-        assert!(link("l=a,b,lost=1").unwrap_err().contains("l: \"lost\" is no property of a link"));
+        assert!(link("l=a,b,lost=1").unwrap_err().contains("l: unknown link property \"lost\""));
     }
 }

@@ -1,4 +1,4 @@
-//! The control socket of a process that carries links: `weir link show` and `set` ask it.
+//! The control socket of a process that carries links, used by `weir link show` and `set`.
 
 use super::LinkReport;
 use crate::control::{Socket, SocketServer};
@@ -8,7 +8,7 @@ use weir_switch::driver::{DataplaneError, LinkEmulatorHandle, LinkEmulatorStats}
 use weir_switch::link::LinkChange;
 use weir_testbed::links::{FabricSample, LinkRequest};
 
-/// A thing that carries links: an emulator, or a fabric in one process.
+/// The links that a control socket serves: those of an emulator, or of a single-process fabric.
 pub trait LinkController: Send {
     /// Returns the names of all links.
     fn names(&self) -> Vec<String>;
@@ -16,7 +16,7 @@ pub trait LinkController: Send {
     fn stats(&self) -> Result<LinkEmulatorStats, DataplaneError>;
     /// Changes the links with these names.
     fn change(&self, names: Vec<String>, change: LinkChange) -> Result<(), DataplaneError>;
-    /// Returns a sample, with this register of the switches, if it has switches.
+    /// Returns a sample of the switches with the given register; `None` if there are no switches.
     fn sample(&self, register: &str) -> Option<Result<FabricSample, DataplaneError>>;
 }
 
@@ -38,7 +38,7 @@ impl LinkController for Emulated {
     }
 }
 
-/// An answer to a [`LinkRequest`].
+/// The reply to a [`LinkRequest`].
 #[derive(Debug, Serialize)]
 #[serde(untagged)]
 enum Reply {
@@ -46,7 +46,7 @@ enum Reply {
     Sample(FabricSample),
 }
 
-/// Answers requests about links.
+/// Serves requests about links on the control socket.
 pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketServer {
     let names = links.names();
     control.serve(move |request| {
@@ -56,7 +56,7 @@ pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketSer
             LinkRequest::Sample { register } => match links.sample(&register) {
                 Some(Ok(sample)) => Ok(Reply::Sample(sample)),
                 Some(Err(error)) => Err(error.to_string()),
-                None => Err("these links belong to no fabric in one process".to_owned()),
+                None => Err("not a single-process fabric".to_owned()),
             },
             LinkRequest::Set { links: wanted, change } => {
                 let change: LinkChange = change.parse()?;
@@ -68,23 +68,23 @@ pub fn serve(control: Socket, links: impl LinkController + 'static) -> SocketSer
     })
 }
 
-/// Returns the names of the links that are meant.
+/// Returns the names of all links that `wanted` selects. Fails if an element selects none.
 fn selected_links(all: &[String], wanted: &[String]) -> Result<BTreeSet<String>, String> {
     let mut names = BTreeSet::new();
     for wanted in wanted {
         let mut meant = all.iter().filter(|name| is_meant(wanted, name)).cloned().peekable();
         if meant.peek().is_none() {
-            return Err(format!("there is no link {wanted}; there are {}", all.join(", ")));
+            return Err(format!("unknown link {wanted}; links are {}", all.join(", ")));
         }
         names.extend(meant);
     }
     Ok(names)
 }
 
-/// Returns whether `wanted` selects the link of this name: by its name, by that with the nodes exchanged, by one of
-/// its nodes, or as `all`.
+/// Returns true if `wanted` selects the link `name`: by its name, by its nodes in either order, by one of its
+/// nodes, or as `all`.
 fn is_meant(wanted: &str, name: &str) -> bool {
-    // Several links between the same nodes are told apart by a number.
+    // Parallel links between the same nodes have the suffix `#n`.
     let nodes = name.split('#').next().unwrap_or(name);
     wanted == "all"
         || wanted == name

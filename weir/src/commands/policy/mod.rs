@@ -17,11 +17,12 @@ use weir_units::Time;
 
 /// Show and change the congestion-control parameters of running hosts
 ///
-/// Set at any one host, a policy spreads to all others by Trickle (RFC 6206), without a server. Hosts that were cut off or
-/// down catch up by themselves. Running flows go on with the new parameters. See docs/policy.md.
+/// A policy that is set at one host is disseminated to all others with Trickle (RFC 6206), without a server.
+/// Hosts that were disconnected or down catch up automatically. Running flows continue with the new
+/// parameters. See docs/policy.md.
 ///
-/// Agents take part if they are started with --policy-key (`weir host run`, `weir run --on mininet`): they hold the same
-/// key, and listen at /run/weir/NAME.sock (the variable WEIR_RUN names another folder).
+/// Agents started with --policy-key take part (`weir host run`, `weir run --backend mininet`). They share a
+/// key and listen at /run/weir/NAME.sock (or in the directory of the variable WEIR_RUN).
 #[derive(Debug, clap::Args)]
 #[command(after_help = EXAMPLES)]
 pub struct Args {
@@ -32,25 +33,25 @@ pub struct Args {
 const EXAMPLES: &str = "\
 Examples:
   head -c 32 /dev/urandom > key; chmod 600 key
-  sudo weir run x.yaml --on mininet --policy-key key
+  sudo weir run x.yaml --backend mininet --policy-key key
   sudo weir policy show                        all agents of this machine
   sudo weir policy set eta=0.9 --via h1
   sudo weir policy set max_stage=3 lifetime=10min --via h1
   sudo weir policy history --via h16
 
 Keys: the parameters of the scheme (`weir schemes hpcc`), and
-  scheme          another one, if the switches' program and tables suit it
+  scheme          switch to this scheme, if the switches' program and tables support it
   T               base round-trip time, or `host`: each host's own
   ecn_thresholds  thresholds at which switches mark, for the controller that fills their tables
-  lifetime        time for which it applies, or `forever`
+  lifetime        duration of the policy, or `forever`
   imin, imax, k   Trickle's timer, or `host`: each host's own
 
-Exit status: 0 done; 1 an agent did not answer, or another policy that was
-set at the same time has won; 2 the input is wrong, nothing was set.";
+Exit status: 0 success; 1 an agent did not respond, or a policy set
+concurrently has won; 2 invalid input, nothing was set.";
 
 #[derive(Debug, clap::Subcommand)]
 enum Command {
-    /// Policies that hosts hold and run; without --via, of all that listen on this machine
+    /// Show the policies that hosts hold and use [default: of all agents on this machine]
     Show {
         #[command(flatten)]
         via: Via,
@@ -59,19 +60,19 @@ enum Command {
     },
     /// Change the policy of all hosts, at one of them
     Set {
-        /// Changes to the present policy
+        /// Changes to the current policy
         #[arg(required = true, value_name = "KEY=VALUE")]
         edits: Vec<String>,
-        /// At this host: the name or path of its agent's socket
+        /// Host at which the policy is set: name or path of its agent's socket
         #[arg(long, value_name = "HOST")]
         via: String,
-        /// Time to wait for a concurrent policy that would win
+        /// Time to wait for a concurrent policy that wins
         #[arg(long, value_name = "TIME", default_value = "1s")]
         wait: Time,
         #[command(flatten)]
         output: ActionOutput,
     },
-    /// Policies that a host has held, oldest first
+    /// Show the policies that a host has held, oldest first
     History {
         #[command(flatten)]
         via: Via,
@@ -82,15 +83,14 @@ enum Command {
 
 #[derive(Debug, clap::Args)]
 struct Via {
-    /// At these hosts: names or paths of their agents' sockets
+    /// Hosts: names or paths of their agents' sockets
     #[arg(long, value_name = "HOST", value_delimiter = ',')]
     via: Vec<String>,
 }
 
-/// Time between two looks whether a policy stays.
+/// Polling interval while waiting for a concurrent policy.
 const LOOK: Duration = Duration::from_millis(100);
 
-/// Executes the command.
 pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
     match &args.command {
         Command::Show { via, output } => {
@@ -109,7 +109,7 @@ pub fn run(args: &Args, console: &mut Console) -> Result<(), Failure> {
 }
 
 impl Via {
-    /// Returns those that are named, or all there are.
+    /// Returns the sockets of the named agents, or of all agents on this machine.
     fn sockets(&self) -> Result<Vec<PathBuf>, Failure> {
         let sockets: Vec<PathBuf> = match self.via.is_empty() {
             true => socket_path::all(),
@@ -118,25 +118,26 @@ impl Via {
         match sockets.is_empty() {
             false => Ok(sockets),
             true => Err(Failure::Input(format!(
-                "no agent listens in {}; name one with --via, or start agents with --policy-key",
+                "no agent found in {}; use --via, or start agents with --policy-key",
                 socket_path::dir().display()
             ))),
         }
     }
 }
 
-/// Asks one agent.
+/// Sends a request to one agent and waits for the reply.
 fn ask(path: &Path, request: &PolicyRequest) -> Result<PolicyReport, Failure> {
     Ok(control::ask(socket_path::connect(path)?, &path.display(), request)?)
 }
 
-/// Asks every agent. Those that do not answer are named at the end: one that has ended must not hide the others.
+/// Sends a request to every agent. A failed agent does not prevent the reports of the others; the first
+/// failure is returned in addition.
 fn ask_all(
     sockets: &[PathBuf],
     request: &PolicyRequest,
 ) -> (Vec<(String, PolicyReport)>, Result<(), Failure>) {
     let (mut reports, mut outcome) = (Vec::new(), Ok(()));
-    // All at once: an agent that has nothing to send looks up only now and then.
+    // In parallel, because an agent that is idle checks for requests only from time to time.
     std::thread::scope(|scope| {
         let asked: Vec<_> = sockets.iter().map(|path| (path, scope.spawn(|| ask(path, request)))).collect();
         for (path, answer) in asked {
@@ -149,8 +150,8 @@ fn ask_all(
     (reports, outcome)
 }
 
-/// Returns the policies that this machine's agents hold, with the number of hosts that hold each. Agents that do not
-/// answer are left out.
+/// Returns the policies that this machine's agents hold, with the number of hosts that hold each. Agents that
+/// do not respond are omitted.
 pub fn held() -> BTreeMap<String, usize> {
     let mut held = BTreeMap::new();
     for (_, report) in ask_all(&socket_path::all(), &PolicyRequest::Show {}).0 {
@@ -188,15 +189,15 @@ fn show(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
     outcome
 }
 
-/// Returns whether the agent runs what the host holds, and if not, why.
+/// Describes the scheme that the agent runs, and whether it is that of the policy that the host holds.
 fn running(report: &PolicyReport) -> String {
     let scheme = report.scheme.first().map_or("", |(_, name)| name);
     let held = report.policies.last().map_or((0, report.addr), |it| (it.version, it.writer));
     match (&report.runs, &report.refused) {
-        (_, Some(reason)) => format!("{scheme}, not its policy's, which {reason}"),
-        (Some(runs), None) if *runs == held => format!("it, {scheme}"),
+        (_, Some(reason)) => format!("{scheme}, not the scheme of its policy, which {reason}"),
+        (Some(runs), None) if *runs == held => format!("this policy, {scheme}"),
         (Some((version, writer)), None) => format!("{version} by {writer}, {scheme}"),
-        (None, None) => format!("the scheme that it was started with, {scheme}"),
+        (None, None) => format!("initial scheme, {scheme}"),
     }
 }
 
@@ -214,7 +215,7 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
                 origin(held)
             )?;
         }
-        None => writeln!(out, "holds     none: knows of no policy")?,
+        None => writeln!(out, "holds     no policy")?,
     }
     writeln!(out, "runs      {}", running(report))?;
     writeln!(out, "flows     {}", report.flows)?;
@@ -250,7 +251,7 @@ fn details(name: &str, report: &PolicyReport, console: &mut Console) -> Result<(
 fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result<(), Failure> {
     let edits = edits.iter().map(|edit| match edit.split_once('=') {
         Some((key, value)) if !key.is_empty() => Ok((key.to_owned(), value.to_owned())),
-        _ => Err(Failure::Input(format!("\"{edit}\": write it KEY=VALUE, like eta=0.9"))),
+        _ => Err(Failure::Input(format!("\"{edit}\": expected KEY=VALUE, for example eta=0.9"))),
     });
     let edits = edits.collect::<Result<Vec<_>, _>>()?;
     let path = socket_path::socket(via);
@@ -264,23 +265,23 @@ fn set(edits: &[String], via: &str, wait: Time, console: &mut Console) -> Result
         let it = report.policies.iter().find(|it| it.digest == ours.digest && it.version == ours.version);
         if let (Some(true), Some(winner)) = (it.map(|it| it.lost), report.policies.last()) {
             return Err(Failure::Work(format!(
-                "{} was set at {via}, and has lost against {}, which was set at the same time: look at it with \
-                 `weir policy show --via {via}` and set what is still wanted again",
+                "{} was set at {via} but lost to {}, which was set concurrently; inspect it with \
+                 `weir policy show --via {via}` and repeat the changes that are still needed",
                 title(&ours),
                 title(winner)
             )));
         }
-        let left = end.saturating_duration_since(Instant::now());
-        if left.is_zero() {
+        let remaining = end.saturating_duration_since(Instant::now());
+        if remaining.is_zero() {
             break;
         }
-        std::thread::sleep(left.min(LOOK));
+        std::thread::sleep(remaining.min(LOOK));
     }
     if console.style.json {
         return console.print_json(&json!({"policy": ours}));
     }
     if !console.style.quiet {
-        writeln!(console.out, "policy {} is set and spreads to all hosts", title(&ours))?;
+        writeln!(console.out, "policy {} is set and is being disseminated to all hosts", title(&ours))?;
     }
     Ok(())
 }
@@ -313,7 +314,7 @@ fn history(sockets: &[PathBuf], console: &mut Console) -> Result<(), Failure> {
             before = &it.says;
         }
         if report.policies.is_empty() {
-            writeln!(console.out, "{name}: knows of no policy")?;
+            writeln!(console.out, "{name}: no policy")?;
         } else {
             fit(&mut table, console.width);
             writeln!(console.out, "{}", table.trim_fmt())?;
@@ -328,7 +329,7 @@ fn print_json(reports: &[(String, PolicyReport)], console: &mut Console) -> Resu
     console.print_json(&hosts)
 }
 
-/// `3 by 10.0.1.1`
+/// Formats version and author of a policy: `3 by 10.0.1.1`.
 fn title(policy: &PolicyEntry) -> String {
     match policy.version {
         0 => "none".to_owned(),
@@ -340,7 +341,7 @@ fn origin(policy: &PolicyEntry) -> String {
     match policy.from.as_str() {
         "set" => "set here".to_owned(),
         "kept" => "kept over a restart".to_owned(),
-        from => format!("heard from {from}"),
+        from => format!("received from {from}"),
     }
 }
 

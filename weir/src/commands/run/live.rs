@@ -1,4 +1,4 @@
-//! `weir run --live` and `--serve`: a run on the terminal or in browsers, while it goes.
+//! `weir run --live` and `--serve`: shows a run on the terminal or in browsers while it is in progress.
 
 use crate::commands::progress::ProgressBars;
 use crate::commands::top::{self, PollResult, Readings};
@@ -16,18 +16,16 @@ use weir_report::format;
 use weir_testbed::{device_id, grpc_port, thrift_address};
 use weir_units::Time;
 
-/// From one picture to the next, at least.
+/// Minimum interval between snapshots of a run in virtual time.
 const FRAME: Duration = Duration::from_millis(100);
-/// From one reading of Mininet's switches to the next.
+/// Polling interval of Mininet's switches.
 const READ: Time = Time::from_ms(500);
-/// The most flows shown.
+/// Maximum number of flows shown.
 const FLOWS: usize = 200;
 
-/// Shows a run as a bar for each scheme, or as a whole.
+/// The display of a run: a progress bar per scheme, or a live view of the fabric.
 pub enum ProgressView<'a> {
-    /// Bars.
     Bars(ProgressBars),
-    /// The fabric.
     Live(Box<Live<'a>>),
 }
 
@@ -58,50 +56,50 @@ impl Observer for ProgressView<'_> {
     }
 }
 
-/// The view, and what the user wants of the run.
+/// The live view of a run, and the user's pending requests.
 pub struct Live<'a> {
     view: View<'a>,
     scene: ViewModel,
     topology: &'a Topology,
     name: &'a str,
-    /// Routes in the tables of all switches.
-    /// The scheme that runs, and since when.
+    /// Index of the running scheme; `None` before the first one.
     index: Option<usize>,
     began: Instant,
     drawn: Instant,
     mode: Mode,
-    /// Links that are down by hand, of the scheme that runs.
+    /// Links of the running scheme that the user has taken down.
     links_down: BTreeSet<LinkIx>,
-    /// Links that are to go down or up when virtual time goes on.
+    /// Link changes that the backend has not yet fetched; they apply when virtual time continues.
     changes: VecDeque<LinkChange>,
-    /// Changes of links by hand so far.
+    /// Description of the user's link changes so far, for the report.
     links: Vec<String>,
-    /// Time that the run has reached.
+    /// Time of the last progress report.
     now: Time,
-    /// Readings of the switches, where there are any: in Mininet.
+    /// Readings of the switches; `None` in virtual time.
     fabric: Option<Fabric>,
-    /// The error for which the view could not be used any more.
+    /// The error that ended the view.
     trouble: Option<Failure>,
 }
 
-/// Switches that run in real time.
+/// The state of switches that run in real time.
 struct Fabric {
     readings: Readings,
     last: Option<PollResult>,
     peaks: Vec<u64>,
 }
 
-/// The state of virtual time: running, or stopped.
+/// The user's control over virtual time.
 #[derive(Clone, Copy, Debug, PartialEq, Eq)]
 enum Mode {
     Running,
-    /// Until the next look, which is shown; then it stands.
+    /// Runs until the next snapshot, shows it, and then pauses.
     Stepping,
     Paused,
 }
 
 impl<'a> Live<'a> {
-    /// Shows a run of this experiment. If `stands`, virtual time stands until the user lets it go on.
+    /// Creates the view of a run. If `stands`, virtual time pauses at the first snapshot until the user
+    /// continues.
     pub fn open(experiment: &'a Experiment, view: View<'a>, stands: bool) -> Live<'a> {
         let now = Instant::now();
         let (name, topology) = (&*experiment.spec.name, &experiment.topology);
@@ -125,7 +123,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Reads the switches of Mininet for it.
+    /// Configures the view for a run in Mininet, whose switches are polled. Time cannot be paused there.
     pub fn of_mininet(mut self) -> Result<Live<'a>, Failure> {
         let topology = self.topology;
         let target = |ix| Target {
@@ -141,7 +139,7 @@ impl<'a> Live<'a> {
         Ok(self)
     }
 
-    /// Shows the switches as they are now, if they were read again.
+    /// Shows the latest readings of the switches, if there are new ones.
     fn look(&mut self) -> Result<(), Failure> {
         let Some(fabric) = &mut self.fabric else { return Ok(()) };
         let Some(round) = fabric.readings.next(Duration::ZERO) else { return Ok(()) };
@@ -154,7 +152,7 @@ impl<'a> Live<'a> {
         self.view.show(&self.scene)
     }
 
-    /// Draws, and does what keys ask for. `Break`: the run is to end.
+    /// Handles the user's requests; blocks while paused. Returns `Break` if the run should end.
     fn serve(&mut self) -> Result<ControlFlow<()>, Failure> {
         let began = Instant::now();
         let stood = self.mode == Mode::Paused;
@@ -162,14 +160,14 @@ impl<'a> Live<'a> {
             let patience = if self.mode == Mode::Paused { FRAME } else { Duration::ZERO };
             match self.view.ask(&self.scene, patience)? {
                 Some(UserAction::Quit) => {
-                    // Mininet's run looks at this alone.
+                    // The Mininet backend checks only the interrupt flag.
                     interrupt();
                     return Ok(ControlFlow::Break(()));
                 }
-                // Real time goes on.
+                // Real time cannot be paused.
                 Some(UserAction::Pause | UserAction::Step) if self.fabric.is_some() => {}
                 Some(UserAction::Pause) if self.mode == Mode::Paused => self.mode = Mode::Running,
-                // The next look is shown first.
+                // The run pauses after the next snapshot is shown.
                 Some(UserAction::Pause | UserAction::Step) => self.mode = Mode::Stepping,
                 Some(UserAction::Link(at)) => {
                     self.scene.note = self.toggle(at);
@@ -186,7 +184,7 @@ impl<'a> Live<'a> {
         }
     }
 
-    /// Takes the link of a port down, or up if it is down by hand; says what comes of it.
+    /// Toggles the link of the port at index `at` of the view, and returns a description of the result.
     fn toggle(&mut self, at: usize) -> String {
         let Some(port) = self.scene.ports.get_mut(at) else { return String::new() };
         let (scheme, now) = (self.index.unwrap_or(0) + 1, format::duration(self.now));
@@ -213,7 +211,7 @@ impl<'a> Live<'a> {
         ControlFlow::Break(())
     }
 
-    /// Gives the terminal back; says what was wrong with the view, and what was done to links.
+    /// Restores the terminal. Returns the error of the view, if any, and the descriptions of link changes.
     pub fn close(self) -> (Result<(), Failure>, Vec<String>) {
         drop(self.view);
         (self.trouble.map_or(Ok(()), Err), self.links)
@@ -254,7 +252,7 @@ impl Observer for Live<'_> {
                 !link_of(self.topology, &port.name).is_some_and(|link| self.links_down.contains(&link));
         }
         self.scene.is_paused = self.mode == Mode::Paused;
-        let word = if self.scene.is_paused { "go on" } else { "pause" };
+        let word = if self.scene.is_paused { "continue" } else { "pause" };
         self.scene.keys = vec![("space", word), ("s", "step"), ("d", "link down/up")];
         if let Err(failure) = self.view.show(&self.scene) {
             self.trouble = Some(failure);
@@ -266,18 +264,18 @@ impl Observer for Live<'_> {
     }
 }
 
-/// The link of a port by its name, such as `s1:2`.
+/// Returns the link of a port with a name such as `s1:2`.
 fn link_of(topology: &Topology, port: &str) -> Option<LinkIx> {
     let (switch, port) = port.rsplit_once(':')?;
     topology.switch(topology.switch_named(switch)?).link_at(port.parse().ok()?)
 }
 
-/// Puts what a scheme has come to into a scene.
+/// Fills the view with the snapshot of a scheme.
 fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
     let (trace, summary) = (&part.trace, &part.summary);
     let capacity = |name: &str| Some(topology.link(link_of(topology, name)?).rate.as_bps() as f64);
     let port = |port: &weir_experiment::results::PortSeries| {
-        // A frame counts in the sample in which it begins, and so the last sample may have more than fits.
+        // Bytes are accounted when the transmission of a frame begins, so the last sample may exceed 100 %.
         let load = port.utilisation.last().copied().unwrap_or(0.0).min(1.0);
         PortRow {
             name: port.port.clone(),
@@ -327,9 +325,7 @@ fn fill(scene: &mut ViewModel, topology: &Topology, part: &SchemeSnapshot) {
     let drops = summary.drops.iter().map(|(reason, packets)| format!("{reason} {}", format::count(*packets)));
     let drops: Vec<String> = drops.collect();
     scene.note = match drops.is_empty() {
-        true if trace.ports.is_empty() => {
-            "no port is observed: --set observe.ports=all shows them".to_owned()
-        }
+        true if trace.ports.is_empty() => "no ports observed; use --set observe.ports=all".to_owned(),
         true => String::new(),
         false => format!("drops: {}", drops.join(", ")),
     };

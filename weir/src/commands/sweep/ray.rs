@@ -1,4 +1,5 @@
-//! Runs as tasks of Ray: `python3 -m weir.on_ray` submits them, and puts the results into the sweep's directory.
+//! The Ray engine: `python3 -m weir.on_ray` submits the runs as tasks, and writes the results into the
+//! sweep's directory.
 
 use crate::interrupt::interrupted;
 use indicatif::{ProgressBar, ProgressDrawTarget, ProgressStyle};
@@ -13,15 +14,15 @@ use std::time::Duration;
 use weir_experiment::backend::Error;
 use weir_report::sweep::engine::{Engine, PendingRun, TaskResult};
 
-/// Executes tasks on a Ray cluster: that of RAY_ADDRESS, or one of this machine.
+/// Executes runs on the Ray cluster of RAY_ADDRESS, or on a local one.
 pub struct Ray {
-    /// Times that a run is repeated whose worker died.
+    /// Maximum number of retries of a run after its worker has died.
     pub retries: u32,
-    /// True if somebody watches standard error, so that it shows progress.
+    /// True if standard error is a terminal: show a progress bar.
     pub watched: bool,
 }
 
-/// The Python process's message about a run.
+/// Message of the Python process about a finished run: its number, and the error if it failed.
 #[derive(Deserialize)]
 struct Ended {
     number: usize,
@@ -39,25 +40,26 @@ impl Engine for Ray {
         let status = child.wait().map_err(Error::work)?;
         if ended.is_empty() && !status.success() && !interrupted() {
             return Err(Error::Work(format!(
-                "--engine ray: `python3 -m weir.on_ray` failed, {status}; it needs pip install 'weir-fabric[ray]'"
+                "--engine ray: `python3 -m weir.on_ray` failed ({status}); install it with pip install 'weir-fabric[ray]'"
             )));
         }
         let outcome = |open: &PendingRun<'_>| match ended.get(&open.number) {
             Some(error) => open.outcome(error.clone()),
             None if interrupted() => Ok(None),
-            None => open.outcome(Some(format!("Ray did not end it, {status}"))),
+            None => open.outcome(Some(format!("not completed by Ray ({status})"))),
         };
         Ok(open.iter().map(outcome).collect())
     }
 }
 
 impl Ray {
-    /// Reads what the process says of each run until it ends, and ends it on Ctrl-C.
+    /// Collects the results of runs until the process exits. On Ctrl-C, makes the process exit.
     fn watch(&self, child: &mut Child, of: usize) -> BTreeMap<usize, Option<String>> {
         const STEP: Duration = Duration::from_millis(200);
         let bar = bar(of, self.watched);
         let mut input = child.stdin.take();
-        let lines = BufReader::new(child.stdout.take().expect("it is piped")).lines().map_while(Result::ok);
+        let lines =
+            BufReader::new(child.stdout.take().expect("stdout is piped")).lines().map_while(Result::ok);
         let (sender, receiver) = mpsc::channel();
         let reader = thread::spawn(move || lines.for_each(|line| drop(sender.send(line))));
         let mut all = BTreeMap::new();
@@ -69,19 +71,19 @@ impl Ray {
                         bar.inc(1);
                     }
                 }
-                // The process cancels its tasks when its input ends.
+                // The process cancels its tasks when its standard input is closed.
                 Err(RecvTimeoutError::Timeout) if interrupted() => drop(input.take()),
                 Err(RecvTimeoutError::Timeout) => {}
                 Err(RecvTimeoutError::Disconnected) => break,
             }
         }
         bar.finish_and_clear();
-        reader.join().expect("a reader sends lines");
+        reader.join().expect("the reader thread does not panic");
         all
     }
 }
 
-/// Returns a run as the process is told of it.
+/// Returns the JSON description of a run for the Python process.
 fn task(open: &PendingRun<'_>) -> Value {
     let (number, task) = (open.number, open.task);
     json!({
@@ -90,14 +92,14 @@ fn task(open: &PendingRun<'_>) -> Value {
     })
 }
 
-/// Starts the process and tells it what to do.
+/// Starts the Python process and writes the request to its standard input.
 fn start(request: &Value) -> Result<Child, Error> {
     let failed = |error| Error::Work(format!("--engine ray: python3: {error}"));
     let mut command = Command::new("python3");
     command.args(["-m", "weir.on_ray"]).stdin(Stdio::piped()).stdout(Stdio::piped());
     let mut child = command.spawn().map_err(failed)?;
-    let input = child.stdin.as_mut().expect("it is piped");
-    // A process that has ended by now says so by its status.
+    let input = child.stdin.as_mut().expect("stdin is piped");
+    // If the process has already exited, its status is reported later.
     let _ = writeln!(input, "{request}");
     Ok(child)
 }

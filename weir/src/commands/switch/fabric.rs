@@ -1,4 +1,4 @@
-//! `weir switch --fabric`: all switches of a topology in this process, and the links between them.
+//! `weir switch --fabric`: all switches of a topology in this process, with the links between them.
 
 use super::fabric_links::FabricLinks;
 use super::options::{Options, TargetOptions};
@@ -17,18 +17,18 @@ use weir_switch::tm::{MAX_PORT, QueueLimits};
 use weir_switch::{Program, Switch};
 use weir_testbed::{Plan, link_names};
 
-/// Address of the first switch, as the controller expects it.
+/// P4Runtime address of the first switch: the default of `weir controller`.
 pub const FIRST_ADDRESS: &str = "127.0.0.1:50051";
 
-/// Switches and links of a fabric.
+/// The switches and links of a fabric.
 pub struct Fabric {
     switches: Vec<FabricSwitch>,
     links: Vec<FabricLink>,
-    /// Of what happens at random on links.
+    /// Seed of the random impairments of links.
     seed: u64,
 }
 
-/// A switch of a fabric: all that differs between switches.
+/// The properties in which the switches of a fabric differ.
 struct FabricSwitch {
     name: String,
     program: Option<Arc<Program>>,
@@ -38,7 +38,7 @@ struct FabricSwitch {
     seed: u64,
 }
 
-/// A link of a fabric.
+/// A link of a fabric, between two switches or between a switch and a host.
 #[derive(Clone, Debug)]
 pub struct FabricLink {
     pub name: String,
@@ -46,17 +46,16 @@ pub struct FabricLink {
     pub link: LinkParameters,
 }
 
-/// An end of a link.
 #[derive(Clone, Debug)]
 pub struct FabricEnd {
-    /// Index of the switch, if it is one.
+    /// Index of the switch; `None` at a host.
     pub switch: Option<u16>,
     pub port: u16,
-    /// As the tutorials name its interface.
+    /// Name of the interface as in the p4 tutorials, such as `s1-eth1`.
     pub name: String,
 }
 
-/// The options of a switch that a plan gives one by one.
+/// The per-switch options in a plan.
 #[derive(Debug, Parser)]
 struct OwnOptions {
     #[command(flatten)]
@@ -64,7 +63,7 @@ struct OwnOptions {
 }
 
 impl Fabric {
-    /// Returns the fabric of a topology, whose switches all run the same program, or none.
+    /// Returns the fabric of a topology. All switches run the same program, or none.
     pub fn of_topology(
         topology: &Topology,
         args: &Options,
@@ -96,7 +95,7 @@ impl Fabric {
         Fabric { switches: switches.collect(), links: links.collect(), seed: stream_seed(seed, "links") }
     }
 
-    /// Returns the fabric of a plan of Mininet's side.
+    /// Reads the fabric from a plan that the Mininet process has written.
     pub fn of_plan(path: &Path) -> Result<Fabric, Failure> {
         let place = |reason: String| Failure::Input(format!("--plan {}: {reason}", path.display()));
         let plan: Plan = serde_json::from_str(&read(path)?).map_err(|error| place(error.to_string()))?;
@@ -135,37 +134,39 @@ impl Fabric {
         Ok(Fabric { switches, links, seed: plan.seed })
     }
 
-    /// Returns the switches' names.
     pub fn names(&self) -> impl ExactSizeIterator<Item = &str> {
         self.switches.iter().map(|switch| &*switch.name)
     }
 
-    /// Returns the seed of a switch.
     pub fn seed(&self, switch: usize) -> u64 {
         self.switches[switch].seed
     }
 
-    /// Returns the number of interfaces: of the ports that lead to hosts.
+    /// Returns the number of network interfaces that the fabric uses: one for each link to a host.
     pub fn interfaces(&self) -> usize {
         self.links.iter().filter(|link| link.ends.iter().any(|end| end.switch.is_none())).count()
     }
 
-    /// Refuses what cannot be.
+    /// Rejects fabrics that cannot be started: links between hosts, delays that are too long, and invalid or
+    /// too many ports.
     pub fn check(&self, args: &Options, target: &TargetOptions) -> Result<(), Failure> {
         let refuse = |reason: String| Err(Failure::Input(reason));
         let mut ports = vec![0; self.switches.len()];
         for FabricLink { name, ends, link } in &self.links {
             if ends.iter().all(|end| end.switch.is_none()) {
-                return refuse(format!("link {name} leads from host to host, past all switches"));
+                return refuse(format!("link {name} connects two hosts; one end must be a switch"));
             }
             if link.delay > PortLinkConfig::MAX_DELAY {
-                return refuse(format!("link {name}: a delay is at most {}", PortLinkConfig::MAX_DELAY));
+                return refuse(format!(
+                    "link {name}: delay exceeds the maximum of {}",
+                    PortLinkConfig::MAX_DELAY
+                ));
             }
             for (switch, end) in ends.iter().filter_map(|end| Some((usize::from(end.switch?), end))) {
                 let FabricSwitch { name, cpu_port, .. } = &self.switches[switch];
                 if [Some(target.drop_port), *cpu_port].contains(&Some(end.port)) || end.port > MAX_PORT {
                     return refuse(format!(
-                        "port {} of {name} is the drop port or the CPU port, or above {MAX_PORT}; give that another number",
+                        "invalid port {} of {name}: it is the drop port or the CPU port, or above {MAX_PORT}",
                         end.port
                     ));
                 }
@@ -181,7 +182,7 @@ impl Fabric {
         Ok(())
     }
 
-    /// Returns the switches, ready to start; `config` is what they have in common.
+    /// Returns the switches, ready to start. `config` has their common options.
     pub fn members(&self, config: &DataplaneConfig) -> Result<Vec<FabricMember>, Failure> {
         let mut members = Vec::with_capacity(self.switches.len());
         for it in &self.switches {
@@ -216,20 +217,20 @@ impl Fabric {
         Ok(members)
     }
 
-    /// Returns its links as `weir link` shows and changes them.
+    /// Returns the controller of the links for `weir link`.
     pub fn carrier(&self, handles: &[DataplaneHandle]) -> FabricLinks {
         FabricLinks::new(self.links.clone(), handles.to_vec())
     }
 }
 
-/// Returns the address of the n-th switch: the port of the first and n, unless any will do.
+/// Returns the address of switch `n`: ports are consecutive, unless the first is 0 (any free port).
 pub fn nth(first: SocketAddr, n: usize) -> Result<SocketAddr, Failure> {
     let port = match first.port() {
         0 => Some(0),
         port => u16::try_from(usize::from(port) + n).ok(),
     };
     let port = port.ok_or_else(|| {
-        Failure::Input(format!("{first} for the first switch leaves no port for switch {}", n + 1))
+        Failure::Input(format!("port range exhausted at switch {} with {first} for the first switch", n + 1))
     })?;
     Ok(SocketAddr::new(first.ip(), port))
 }
@@ -299,8 +300,11 @@ mod tests {
     #[test]
     fn what_cannot_be_carried_is_refused() {
         let refused = |link: (&str, u16, &str, u16)| plan(&[link]).err().unwrap().to_string();
-        assert!(refused(("h3", 0, "h4", 0)).contains("link h3-h4 leads from host to host"));
-        assert!(refused(("s1", 255, "s2", 3)).contains("port 255 of s1 is the drop port or the CPU port"));
+        assert!(refused(("h3", 0, "h4", 0)).contains("link h3-h4 connects two hosts"));
+        assert!(
+            refused(("s1", 255, "s2", 3))
+                .contains("invalid port 255 of s1: it is the drop port or the CPU port")
+        );
         assert!(refused(("s1", 3, "s2", 600)).contains("port 600 of s2"));
     }
 }

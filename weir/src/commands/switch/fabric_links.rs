@@ -1,4 +1,4 @@
-//! The links of a running fabric, as `weir link` shows and changes them.
+//! Shows and changes the links of a running fabric, for `weir link`.
 
 use super::fabric::{FabricEnd, FabricLink};
 use crate::commands::link::LinkController;
@@ -10,19 +10,19 @@ use weir_switch::driver::{
 use weir_switch::link::LinkChange;
 use weir_testbed::links::FabricSample;
 
-/// The links of a running fabric, and the switches that carry them.
+/// The links of a running fabric, and the data planes of the switches that carry them.
 pub struct FabricLinks {
     links: Vec<FabricLink>,
     handles: Vec<DataplaneHandle>,
-    /// For each switch, its ports.
+    /// The ports of each switch that have a link.
     ports: Vec<Vec<u16>>,
 }
 
-/// The ends of links as their switches see them, by switch and port.
+/// The state of link ends as reported by their switches, by switch and port.
 type Seen = HashMap<(u16, u16), PortLink>;
 
 impl FabricLinks {
-    /// Returns the links between these switches, and those from them to hosts.
+    /// Creates the controller of `links`; `handles` are the data planes of the switches, by index.
     pub fn new(links: Vec<FabricLink>, handles: Vec<DataplaneHandle>) -> FabricLinks {
         let mut ports = vec![Vec::new(); handles.len()];
         for end in links.iter().flat_map(|link| &link.ends) {
@@ -33,7 +33,7 @@ impl FabricLinks {
         FabricLinks { links, handles, ports }
     }
 
-    /// Asks all switches at once. The second result is how late each frame was.
+    /// Requests the link states of all switches in parallel. Returns them with the lateness of recent frames.
     fn seen(&self) -> Result<(Seen, Vec<weir_units::Time>), DataplaneError> {
         let asked: Vec<_> = self.handles.iter().map(DataplaneHandle::links).collect();
         let (mut seen, mut lateness) = (Seen::new(), Vec::new());
@@ -46,12 +46,13 @@ impl FabricLinks {
     }
 }
 
-/// Returns what was seen of an end, if it is a switch's.
+/// Returns the reported state of an end; `None` at a host.
 fn at<'a>(seen: &'a Seen, end: &FabricEnd) -> Option<&'a PortLink> {
     seen.get(&(end.switch?, end.port))
 }
 
-/// Returns what was sent on a link from one of its ends: as the switch there says, or the one that receives it.
+/// Returns the state of the direction that begins at `end`: the sending switch's view, or the receiver's if a
+/// host sends.
 fn from<'a>(seen: &'a Seen, link: &FabricLink, end: usize) -> Option<&'a DirectionStatus> {
     let near = at(seen, &link.ends[end]).map(|port| &port.sent);
     near.or_else(|| at(seen, &link.ends[1 - end]).map(|port| &port.received))
@@ -102,7 +103,8 @@ impl LinkController for FabricLinks {
     }
 }
 
-/// Returns these ports' cells of a register; none if the program has no such register.
+/// Returns the cells of a register at the indices `ports`. The result is empty if the program has no such
+/// register.
 fn cells(switch: &Switch, ports: &[u16], register: &str) -> Vec<(u16, u64)> {
     let cell = |&port: &u16| {
         let bytes = switch.pipeline().register_read(register, usize::from(port)).ok()?;

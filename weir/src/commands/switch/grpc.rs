@@ -11,29 +11,30 @@ use std::time::SystemTime;
 use weir_server::p4runtime::{Server, ServerConfig, TlsConfig};
 use weir_switch::driver::DataplaneHandle;
 
-/// simple_switch_grpc's default (main.cpp); the port is the one that IANA gave P4Runtime.
+/// The default of simple_switch_grpc (main.cpp); 9559 is the port that IANA assigned to P4Runtime.
 pub const DEFAULT_ADDRESS: &str = "0.0.0.0:9559";
 
-/// Addresses and certificate of the servers. Clients that connect before they serve wait.
+/// The listening sockets and the TLS configuration of the servers. Connections wait in the backlog until
+/// [`Self::serve`].
 pub struct Endpoints {
     listeners: Vec<TcpListener>,
     tls: Option<TlsConfig>,
 }
 
 impl Endpoints {
-    /// Opens one for each switch. Everything that can be wrong with the options is refused here.
+    /// Opens one socket per switch. All errors in the options are reported here.
     pub fn open(options: &GrpcOptions, first: &str, switches: usize) -> Result<Endpoints, Failure> {
         let first = options.addr.as_deref().unwrap_or(first);
         let tls = options.ssl.then(|| tls(options)).transpose()?;
         if let Some(when) = tls.as_ref().and_then(|tls| tls.validity_problem(SystemTime::now())) {
             let file = options.cert.as_deref().unwrap_or(Path::new("")).display();
-            warn(&format!("--grpc-server-cert {file}: {when}; clients that check it refuse to connect"))?;
+            warn(&format!("--grpc-server-cert {file}: {when}; clients that verify it will not connect"))?;
         }
         let refused = |error: &dyn std::fmt::Display| {
-            Failure::Input(format!("--grpc-server-addr {first}: {error}; give another address and port"))
+            Failure::Input(format!("--grpc-server-addr {first}: {error}; choose another address and port"))
         };
         let address = first.to_socket_addrs().map_err(|error| refused(&error))?.next();
-        let address = address.ok_or_else(|| refused(&"it has no address"))?;
+        let address = address.ok_or_else(|| refused(&"no address found"))?;
         let open = |n| {
             let address = nth(address, n)?;
             TcpListener::bind(address).map_err(|error| match switches {
@@ -44,7 +45,6 @@ impl Endpoints {
         Ok(Endpoints { listeners: (0..switches).map(open).collect::<Result<_, _>>()?, tls })
     }
 
-    /// Starts the servers.
     pub fn serve(self, switches: Vec<(DataplaneHandle, ServerConfig)>) -> Result<Server, Failure> {
         let is_open = self.tls.is_none();
         let switches = switches.into_iter().zip(self.listeners).map(|((handle, config), listener)| {
@@ -55,7 +55,7 @@ impl Endpoints {
         if is_open && !address.ip().is_loopback() {
             warn(&format!(
                 "P4Runtime is served on {address} without TLS: anyone who reaches this address controls the switch; \
-                 see --grpc-server-ssl, or give --grpc-server-addr 127.0.0.1:{}",
+                 use --grpc-server-ssl, or --grpc-server-addr 127.0.0.1:{}",
                 address.port()
             ))?;
         }
@@ -75,6 +75,6 @@ fn tls(options: &GrpcOptions) -> Result<TlsConfig, Failure> {
 }
 
 fn pem(path: Option<&Path>, option: &str) -> Result<Vec<u8>, Failure> {
-    let path = path.ok_or_else(|| Failure::Input(format!("TLS needs {option}")))?;
+    let path = path.ok_or_else(|| Failure::Input(format!("TLS requires {option}")))?;
     fs::read(path).map_err(|error| Failure::Input(format!("{option} {}: {error}", path.display())))
 }

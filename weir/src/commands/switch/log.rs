@@ -1,4 +1,4 @@
-//! The switch's log, in BMv2's form: off unless asked for, and bounded.
+//! The log of a switch in BMv2's format: off by default, and limited in size.
 
 use super::options::{LogLevel, Options};
 use crate::console::Failure;
@@ -18,10 +18,10 @@ use tracing_subscriber::registry::LookupSpan;
 use tracing_subscriber::util::SubscriberInitExt;
 use weir_report::files::{create, is_special};
 
-/// Prefix of the targets of events in this workspace's crates.
+/// Prefix of the event targets of this workspace's crates.
 const OURS: &str = "weir";
 
-/// Starts the log that the options ask for. `true` if it wants every packet's path.
+/// Starts the log that the options select. Returns true if the path of every packet is logged.
 pub fn start(options: &Options) -> Result<bool, Failure> {
     let level = match options.log_level {
         LogLevel::Trace => LevelFilter::TRACE,
@@ -31,7 +31,7 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
         LogLevel::Error => LevelFilter::ERROR,
         LogLevel::Off => LevelFilter::OFF,
     };
-    // Libraries have their warnings and errors logged only: that for HTTP/2 would log each of its frames.
+    // Only warnings and errors of dependencies are logged: the HTTP/2 library would log each frame.
     let targets = Targets::new().with_target(OURS, level).with_default(level.min(LevelFilter::WARN));
     let builder = || tracing_subscriber::fmt().with_max_level(level).with_ansi(false).event_format(BmFormat);
     if let Some(file) = &options.log_file {
@@ -39,7 +39,7 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
             .map_err(|error| Failure::Input(format!("--log-file {}: {error}", file.display())))?;
         builder().with_writer(Mutex::new(file)).finish().with(targets).init();
     } else if options.log_console {
-        // Not io::stdout(): the console holds its lock while the command runs.
+        // `io::stdout()` would deadlock: the console holds its lock while the command runs.
         let console = File::from(io::stdout().as_fd().try_clone_to_owned()?);
         builder().with_writer(Mutex::new(console)).finish().with(targets).init();
     } else {
@@ -48,7 +48,8 @@ pub fn start(options: &Options) -> Result<bool, Failure> {
     Ok(level == LevelFilter::TRACE)
 }
 
-/// `[hh:mm:ss.mmm] [weir] [L] [thread name] text`, with BMv2's letters for the levels. The time is UTC.
+/// Formats events as `[hh:mm:ss.mmm] [weir] [L] [thread name] text`, with BMv2's letters for levels. Times
+/// are UTC.
 struct BmFormat;
 
 impl<S, N> FormatEvent<S, N> for BmFormat
@@ -84,11 +85,11 @@ where
     }
 }
 
-/// A file that begins anew when it is full. As BMv2's it is named `<name>.txt`, and its full ones
-/// `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
+/// A log file that is rotated when it reaches its maximum size. As in BMv2, the current file is `<name>.txt`,
+/// and the full ones are `<name>.1.txt` (the newest), `<name>.2.txt` and so on.
 struct Rotating {
     name: PathBuf,
-    /// `None` once it could not be written.
+    /// `None` after a write error.
     file: Option<File>,
     written: u64,
     limit: u64,
@@ -98,7 +99,7 @@ struct Rotating {
 impl Rotating {
     fn open(name: &Path, options: &Options) -> io::Result<Rotating> {
         let file = create(&numbered(name, 0))?;
-        // A device or a pipe is never full.
+        // A device or a pipe is not rotated.
         let limit = if file.metadata()?.is_file() { options.log_file_max_size } else { u64::MAX };
         let (name, kept) = (name.to_owned(), options.log_file_max_files);
         Ok(Rotating { name, file: Some(file), written: 0, limit, kept })
@@ -108,7 +109,7 @@ impl Rotating {
         let names: Vec<PathBuf> = (0..=self.kept).map(|number| numbered(&self.name, number)).collect();
         for name in &names {
             if is_special(name)? {
-                return Err(io::Error::other(format!("{} is no regular file", name.display())));
+                return Err(io::Error::other(format!("{}: not a regular file", name.display())));
             }
         }
         for pair in names.windows(2).rev().filter(|pair| pair[0].exists()) {
@@ -142,8 +143,8 @@ impl Rotating {
 }
 
 impl Write for Rotating {
-    /// Never fails: a message for each event on a standard error that nobody reads would stop the switch. The log ends
-    /// with the first error, for example if the disk is full.
+    /// Never fails, because the logging library would print every error to standard error, and a full pipe
+    /// there would block the switch. The log ends with the first error, for example when the disk is full.
     fn write(&mut self, line: &[u8]) -> io::Result<usize> {
         if let Err(error) = self.append(line) {
             self.file = None;

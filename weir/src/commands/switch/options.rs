@@ -1,4 +1,4 @@
-//! The two halves of the command line, before and after `--`, with BMv2's names (options_parse.cpp,
+//! The two parts of the command line, before and after `--`, with BMv2's option names (options_parse.cpp,
 //! targets/simple_switch_grpc/main.cpp).
 
 use crate::console::Failure;
@@ -13,9 +13,9 @@ use weir_switch::engine::{Clock, SwitchConfig};
 use weir_switch::tm::QueueLimits;
 use weir_units::{Bandwidth, Bytes};
 
-/// Run a switch on network interfaces, in place of simple_switch_grpc
+/// Run a switch on network interfaces, as a replacement of simple_switch_grpc
 ///
-/// Takes simple_switch_grpc's command line. Options of the target follow `--`.
+/// Accepts the command line of simple_switch_grpc. Options of the target follow `--`.
 #[derive(Debug, clap::Args)]
 #[command(
     disable_version_flag = true,
@@ -28,50 +28,55 @@ Examples:
   weir switch --use-files 1 -i 1@a -i 2@b p4src/build/hpcc.json     (a_in.pcap -> a_out.pcap, b_out.pcap)
   weir switch -- --help                                             options of the target
 
-Needs root (CAP_NET_RAW) unless frames come from files. Turn offloads off at hosts that share a
-machine with the switch: ethtool -K <veth> tso off gso off gro off. SIGINT and SIGTERM end it.
+Needs root (CAP_NET_RAW) unless frames come from files. Disable offloads at hosts on the same
+machine: ethtool -K <veth> tso off gso off gro off. SIGINT and SIGTERM stop the switch.
 
-Exit status: 0 ended by a signal; 1 the work failed; 2 the command line or the program is wrong."
+Exit status: 0 stopped by a signal; 1 failure; 2 invalid command line or program."
 )]
 pub struct Options {
-    /// Run all switches of a topology in this process, with the links between them in memory; any file that
-    /// `weir controller --topology` takes. Ports towards hosts are the interfaces s1-eth1 and so on (ours)
+    /// Run all switches of a topology in this process, with the links between them in memory; accepts any
+    /// file that `weir controller --topology` accepts. Ports to hosts are the interfaces s1-eth1 and so on
+    /// (Weir only)
     #[arg(long, value_name = "TOPOLOGY", conflicts_with_all = ["interfaces", "use_files", "port_rates"])]
     pub fabric: Option<PathBuf>,
 
-    /// All switches of a plan of Mininet's side, which says all that differs between them
+    /// Run all switches of a plan that the Mininet process has written, with individual options per switch
     #[arg(long, hide = true, conflicts_with_all = ["fabric", "interfaces", "use_files", "port_rates", "program"])]
     pub plan: Option<PathBuf>,
 
-    /// Name by which `weir link show` and `set` reach the links of a fabric, in this network namespace (ours)
+    /// Name by which `weir link show` and `set` find the links of a fabric in this network namespace (Weir
+    /// only)
     #[arg(long, value_name = "NAME")]
     pub control: Option<String>,
 
-    /// Attach an interface as a port; once for each port
+    /// Attach an interface as a port (repeatable)
     #[arg(short = 'i', long = "interface", value_name = "PORT@INTERFACE", value_parser = interface)]
     pub interfaces: Vec<(u16, String)>,
 
-    /// Capture the frames of each port: <interface>_in.pcap and <interface>_out.pcap, in DIR or here
+    /// Capture the frames of each port in <interface>_in.pcap and <interface>_out.pcap, in DIR or the current
+    /// directory
     #[arg(long, value_name = "DIR", num_args = 0..=1, default_missing_value = ".")]
     pcap: Option<PathBuf>,
 
-    /// The most each capture file may hold; later frames are counted and left out
+    /// Maximum size of a capture file; later frames are counted but not written
     #[arg(long, value_name = "SIZE", default_value = "16MiB")]
     pub pcap_limit: Bytes,
 
-    /// Read frames from <interface>_in.pcap, write them to <interface>_out.pcap, WAIT seconds after the start
+    /// Read frames from <interface>_in.pcap and write frames to <interface>_out.pcap, starting after WAIT
+    /// seconds
     #[arg(long, value_name = "WAIT", allow_negative_numbers = true)]
     pub use_files: Option<i64>,
 
-    /// TCP port of the Thrift server [default: 9090 if it is free]; of a fabric's first switch, the others follow
+    /// TCP port of the Thrift server [default: 9090 if free]; with --fabric that of the first switch, others
+    /// consecutive
     #[arg(long, value_name = "PORT")]
     pub thrift_port: Option<u16>,
 
-    /// Address of the Thrift server; by default all addresses, as BMv2, and 127.0.0.1 for a fabric (ours)
+    /// Address of the Thrift server [default: all addresses, as in BMv2; with --fabric 127.0.0.1] (Weir only)
     #[arg(long, value_name = "ADDR")]
     thrift_addr: Option<IpAddr>,
 
-    /// The device id that P4Runtime clients name; of a fabric's first switch, the others follow
+    /// P4Runtime device id; with --fabric that of the first switch, others consecutive
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub device_id: u64,
 
@@ -83,23 +88,23 @@ pub struct Options {
     #[arg(long, conflicts_with = "log_file")]
     pub log_console: bool,
 
-    /// Log to FILE.txt, with bounds
+    /// Log to FILE.txt, rotated by size
     #[arg(long, value_name = "FILE")]
     pub log_file: Option<PathBuf>,
 
-    /// Log level; trace shows the path of every packet through the program
+    /// Log level; trace logs the path of every packet through the program
     #[arg(short = 'L', long, value_name = "LEVEL", default_value = "trace")]
     pub log_level: LogLevel,
 
-    /// Accepted: each line of the log file is written at once anyway
+    /// Accepted; each line of the log file is flushed anyway
     #[arg(long)]
     pub log_flush: bool,
 
-    /// Bytes of a log file, after which another one begins
+    /// Size in bytes at which a log file is rotated
     #[arg(long, value_name = "BYTES", default_value_t = 5 << 20, value_parser = clap::value_parser!(u64).range(1..))]
     pub log_file_max_size: u64,
 
-    /// Number of full log files that are kept beside the present one
+    /// Number of rotated log files to keep
     #[arg(long, value_name = "N", default_value_t = 3)]
     pub log_file_max_files: usize,
 
@@ -119,24 +124,24 @@ pub struct Options {
     #[arg(long, hide = true)]
     pub packet_in: Option<String>,
 
-    /// Log the first N bytes of each frame that is received or sent
+    /// Log the first N bytes of each received or sent frame
     #[arg(long, value_name = "N", default_value_t = 0)]
     pub dump_packet_data: usize,
 
-    /// Start without a program; a P4Runtime client loads one later
+    /// Start without a program; a P4Runtime client can load one later
     #[arg(long)]
     pub no_p4: bool,
 
-    /// The most interfaces
+    /// Maximum number of ports
     #[arg(long, value_name = "N", default_value_t = DataplaneConfig::MAX_PORTS)]
     pub max_port_count: usize,
 
-    /// Write simple_switch_grpc and simple_switch into DIR, which run this command, and end: for tools that start BMv2's
-    /// programs by name (ours)
+    /// Write wrapper scripts named simple_switch_grpc and simple_switch to DIR and exit, for tools that start
+    /// BMv2 by name (Weir only)
     #[arg(long, value_name = "DIR")]
     pub install_as: Option<PathBuf>,
 
-    /// Print the newest version of BMv2 JSON that can be loaded
+    /// Print the newest supported version of BMv2 JSON
     #[arg(long)]
     pub json_version: bool,
 
@@ -144,34 +149,36 @@ pub struct Options {
     #[arg(short = 'v', long, action = clap::ArgAction::Version)]
     version: Option<bool>,
 
-    /// Unit of the program's timestamps (ours)
+    /// Unit of the program's timestamps (Weir only)
     #[arg(long, value_name = "UNIT", default_value = "us")]
     pub clock: ClockUnit,
 
-    /// Seed of the program's random numbers; by default another one each time (ours)
+    /// Seed of the program's random numbers [default: the time] (Weir only)
     #[arg(long, value_name = "N")]
     seed: Option<u64>,
 
-    /// Memory for frames that wait at each interface; by default 8 MiB, less with more than four (ours)
+    /// Size of each interface's receive ring [default: 8 MiB, less with more than four interfaces] (Weir
+    /// only)
     #[arg(long, value_name = "SIZE")]
     ring: Option<Bytes>,
 
-    /// Limit a port to a rate (bit/s of whole frames), so that packets queue in its queue; once for each (ours)
+    /// Limit a port to a rate (bit/s of whole frames), so that packets wait in its queue (repeatable; Weir
+    /// only)
     #[arg(long = "port-rate", value_name = "PORT=RATE", value_parser = port_rate)]
     pub port_rates: Vec<(u16, Bandwidth)>,
 
-    /// Packets that each queue holds (ours; BMv2 changes it by Thrift)
+    /// Capacity of each queue in packets (Weir only; in BMv2 set over Thrift)
     #[arg(long, value_name = "PACKETS", default_value_t = QueueLimits::BMV2.packets, value_parser = clap::value_parser!(u32).range(1..))]
     pub queue_depth: u32,
 
-    /// Print the counters at the end (ours)
+    /// Print the counters at exit (Weir only)
     #[arg(long)]
     pub stats: bool,
 
     #[command(flatten)]
     pub metrics: MetricsOptions,
 
-    /// Program as p4c-bm2-ss compiles it (BMv2 JSON)
+    /// Program compiled by p4c-bm2-ss (BMv2 JSON)
     #[arg(value_name = "PROGRAM.json")]
     program: Option<PathBuf>,
 
@@ -181,8 +188,8 @@ pub struct Options {
 }
 
 impl Options {
-    /// Returns the capture directory and the program. `--pcap`'s directory may be left out, so that in `--pcap
-    /// basic.json` the word belongs to the program, as in BMv2.
+    /// Returns the capture directory and the program. The directory of `--pcap` is optional: in `--pcap
+    /// basic.json` the argument is the program, as in BMv2.
     pub fn pcap_and_program(&self) -> (Option<&Path>, Option<&Path>) {
         let (pcap, program) = (self.pcap.as_deref(), self.program.as_deref());
         match pcap {
@@ -193,7 +200,8 @@ impl Options {
         }
     }
 
-    /// Returns the address given, or BMv2's default; a fabric listens on this machine only.
+    /// Returns the Thrift address: that of the option, otherwise all addresses as in BMv2, or loopback for a
+    /// fabric.
     pub fn thrift_addr(&self) -> IpAddr {
         let usual = if self.fabric.is_some() || self.plan.is_some() {
             Ipv4Addr::LOCALHOST
@@ -203,13 +211,14 @@ impl Options {
         self.thrift_addr.unwrap_or(usual.into())
     }
 
-    /// Returns the size given, or one that suits the number of interfaces.
+    /// Returns the size of each receive ring: that of the option, or one that depends on the number of
+    /// interfaces.
     pub fn ring_bytes(&self, interfaces: usize) -> usize {
         let suited = DataplaneConfig::ring_bytes_for(interfaces);
         self.ring.map_or(suited, |ring| usize::try_from(ring.get()).unwrap_or(usize::MAX))
     }
 
-    /// Returns the seed given, or the time.
+    /// Returns the seed of the option, otherwise the current time.
     pub fn seed(&self) -> u64 {
         let clock =
             || SystemTime::now().duration_since(UNIX_EPOCH).map_or(0, |since| since.as_nanos() as u64);
@@ -217,28 +226,28 @@ impl Options {
     }
 }
 
-/// `1@veth0`
+/// Parses `PORT@INTERFACE`, such as `1@veth0`.
 fn interface(text: &str) -> Result<(u16, String), String> {
-    let (port, name) = text.split_once('@').ok_or("write <port>@<interface>, such as 1@veth0")?;
-    let port = port.parse().map_err(|_| format!("{port:?} is not a port number"))?;
+    let (port, name) = text.split_once('@').ok_or("expected PORT@INTERFACE, for example 1@veth0")?;
+    let port = port.parse().map_err(|_| format!("invalid port number {port:?}"))?;
     if name.is_empty() {
-        return Err("the interface has no name".into());
+        return Err("missing interface name".into());
     }
     Ok((port, name.to_owned()))
 }
 
-/// `1=10Mbps`
+/// Parses `PORT=RATE`, such as `1=10Mbps`.
 fn port_rate(text: &str) -> Result<(u16, Bandwidth), String> {
-    let (port, rate) = text.split_once('=').ok_or("write <port>=<rate>, such as 1=10Mbps")?;
-    let port = port.parse().map_err(|_| format!("{port:?} is not a port number"))?;
+    let (port, rate) = text.split_once('=').ok_or("expected PORT=RATE, for example 1=10Mbps")?;
+    let port = port.parse().map_err(|_| format!("invalid port number {port:?}"))?;
     let rate: Bandwidth = rate.parse().map_err(|error| format!("{error}"))?;
     match rate {
-        Bandwidth::ZERO => Err("at rate zero nothing is ever sent".into()),
+        Bandwidth::ZERO => Err("rate must be positive".into()),
         rate => Ok((port, rate)),
     }
 }
 
-/// BMv2's levels.
+/// Log levels, with BMv2's names.
 #[derive(Clone, Copy, Debug, PartialEq, Eq, ValueEnum)]
 pub enum LogLevel {
     Trace,
@@ -249,12 +258,11 @@ pub enum LogLevel {
     Off,
 }
 
-/// Units of timestamps.
 #[derive(Clone, Copy, Debug, ValueEnum)]
 pub enum ClockUnit {
-    /// Microseconds, as BMv2
+    /// Microseconds, as in BMv2
     Us,
-    /// Nanoseconds, as hardware
+    /// Nanoseconds, as in hardware
     Ns,
 }
 
@@ -267,18 +275,18 @@ impl From<ClockUnit> for Clock {
     }
 }
 
-/// Options of the target, simple_switch_grpc: they follow `--`.
+/// Options of the target, simple_switch_grpc; on the command line they follow `--`
 #[derive(Debug, Parser)]
 #[command(name = "weir switch --", max_term_width = 100)]
 pub struct TargetOptions {
     #[command(flatten)]
     pub grpc: GrpcOptions,
 
-    /// Port of packet-ins and packet-outs; without it there are none
+    /// Port for packet-ins and packet-outs [default: none]
     #[arg(long, value_name = "PORT", value_parser = clap::value_parser!(u16).range(1..=511))]
     pub cpu_port: Option<u16>,
 
-    /// The egress port that means drop
+    /// Egress port that drops packets
     #[arg(long, value_name = "PORT", default_value_t = SwitchConfig::DROP_PORT)]
     pub drop_port: u16,
 
@@ -288,36 +296,35 @@ pub struct TargetOptions {
     #[arg(long, hide = true)]
     pub load_modules: Option<String>,
 
-    /// Accepted; clients of Thrift may load programs unless --disable-swap forbids it
+    /// Accepted; Thrift clients may load programs unless --disable-swap is set
     #[arg(long, conflicts_with = "disable_swap")]
     pub enable_swap: bool,
 
-    /// Strict priorities of each port
+    /// Number of strict-priority queues of each port
     #[arg(long, value_name = "N", default_value_t = 1, value_parser = clap::value_parser!(u8).range(1..=8))]
     pub priority_queues: u8,
 
-    /// Clients of Thrift may not load programs
+    /// Do not allow Thrift clients to load programs
     #[arg(long)]
     pub disable_swap: bool,
 
-    /// The most multicast groups
+    /// Maximum number of multicast groups
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_mc_groups: u32,
 
-    /// The most first-level multicast entries
+    /// Maximum number of first-level multicast entries
     #[arg(long, value_name = "N", default_value_t = 4096, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_l1_entries: u32,
 
-    /// The most second-level multicast entries
+    /// Maximum number of second-level multicast entries
     #[arg(long, value_name = "N", default_value_t = 8192, value_parser = clap::value_parser!(u32).range(1..))]
     pub max_l2_entries: u32,
 }
 
-/// The P4Runtime server.
 #[derive(Debug, clap::Args)]
 pub struct GrpcOptions {
-    /// Address of the P4Runtime server [default: 0.0.0.0:9559]; with a fabric that of the first switch [default:
-    /// 127.0.0.1:50051], and the others use the ports that follow
+    /// Address of the P4Runtime server [default: 0.0.0.0:9559]; with --fabric that of the first switch
+    /// [default: 127.0.0.1:50051], others on consecutive ports
     #[arg(long = "grpc-server-addr", value_name = "ADDR:PORT")]
     pub addr: Option<String>,
 
@@ -325,39 +332,39 @@ pub struct GrpcOptions {
     #[arg(long = "grpc-server-ssl")]
     pub ssl: bool,
 
-    /// Certificates that clients are checked against (PEM)
+    /// CA certificates for verifying clients (PEM)
     #[arg(long = "grpc-server-cacert", value_name = "FILE")]
     pub cacert: Option<PathBuf>,
 
-    /// The server's certificate (PEM)
+    /// Certificate of the server (PEM)
     #[arg(long = "grpc-server-cert", value_name = "FILE")]
     pub cert: Option<PathBuf>,
 
-    /// The server's private key (PEM)
+    /// Private key of the server (PEM)
     #[arg(long = "grpc-server-key", value_name = "FILE")]
     pub key: Option<PathBuf>,
 
-    /// Clients must show a certificate
+    /// Require client certificates
     #[arg(long = "grpc-server-with-client-auth")]
     pub with_client_auth: bool,
 }
 
 impl GrpcOptions {
-    /// Refuses the arguments that BMv2 refuses.
+    /// Rejects the same combinations as BMv2.
     pub fn check(&self) -> Result<(), Failure> {
         if self.ssl && self.cert.is_none() {
-            return Err(Failure::input("--grpc-server-ssl needs --grpc-server-cert"));
+            return Err(Failure::input("--grpc-server-ssl requires --grpc-server-cert"));
         }
         if self.ssl && self.key.is_none() {
-            return Err(Failure::input("--grpc-server-ssl needs --grpc-server-key"));
+            return Err(Failure::input("--grpc-server-ssl requires --grpc-server-key"));
         }
         if self.ssl && self.with_client_auth && self.cacert.is_none() {
-            return Err(Failure::input("--grpc-server-with-client-auth needs --grpc-server-cacert"));
+            return Err(Failure::input("--grpc-server-with-client-auth requires --grpc-server-cacert"));
         }
         Ok(())
     }
 
-    /// Certificates were given that nobody will read.
+    /// Returns true if certificate options are set without TLS, and thus have no effect.
     pub fn pem_without_ssl(&self) -> bool {
         let given = [&self.cacert, &self.cert, &self.key].into_iter().any(Option::is_some);
         !self.ssl && (given || self.with_client_auth)
@@ -416,13 +423,13 @@ mod tests {
     #[test]
     fn a_fault_of_an_interface_is_reported() {
         let refused = |text| interface(text).unwrap_err();
-        assert!(refused("veth0").contains("<port>@<interface>"));
-        assert!(refused("x@veth0").contains("not a port number"));
-        assert!(refused("1@").contains("no name"));
+        assert!(refused("veth0").contains("PORT@INTERFACE"));
+        assert!(refused("x@veth0").contains("invalid port number"));
+        assert!(refused("1@").contains("missing interface name"));
         let refused = |text| port_rate(text).unwrap_err();
-        assert!(refused("10Mbps").contains("<port>=<rate>"));
+        assert!(refused("10Mbps").contains("PORT=RATE"));
         assert!(refused("1=10").contains("unit"));
-        assert!(refused("1=0bps").contains("rate zero"));
+        assert!(refused("1=0bps").contains("must be positive"));
         assert_eq!(port_rate("3=10Mbps"), Ok((3, Bandwidth::from_mbps(10))));
         assert!(parse("--no-p4 --cpu-port 255").is_err(), "options of the target follow --");
         assert!(TargetOptions::try_parse_from(["--", "--cpu-port", "0"]).is_err());

@@ -1,4 +1,4 @@
-//! The Thrift server of `weir switch`.
+//! The Thrift servers of `weir switch`.
 
 use super::fabric::nth;
 use super::options::Options;
@@ -7,8 +7,9 @@ use crate::console::Failure;
 use weir_server::thrift::{ThriftConfig, ThriftServer};
 use weir_switch::driver::DataplaneHandle;
 
-/// Starts that of the n-th switch, on the address that the options choose. A port that was asked for must be free; BMv2's
-/// own may not be, where several switches run on a machine.
+/// Starts the Thrift server of switch `n`. If a port given by `--thrift-port` is in use, the start fails; if
+/// BMv2's default port is in use, as with several switches on a machine, the result is `None` and a warning
+/// is printed.
 pub fn start(
     args: &Options,
     n: usize,
@@ -25,15 +26,17 @@ pub fn start(
             if !address.ip().is_loopback() {
                 warn(&format!(
                     "Thrift is served on {address} without authentication: anyone who reaches this address controls the \
-                     switch; give --thrift-addr 127.0.0.1"
+                     switch; use --thrift-addr 127.0.0.1"
                 ))?;
             }
             Ok(Some(server))
         }
         Err(error) if args.thrift_port.is_none() => {
-            warn(&format!("port {port}: {error}: no Thrift server; give its port with --thrift-port"))?;
+            warn(&format!(
+                "port {port}: {error}: Thrift server not started; choose a port with --thrift-port"
+            ))?;
             Ok(None)
         }
-        Err(error) => Err(Failure::Input(format!("--thrift-port {port}: {error}; give another port"))),
+        Err(error) => Err(Failure::Input(format!("--thrift-port {port}: {error}; choose another port"))),
     }
 }

@@ -1,4 +1,5 @@
-//! `weir switch --install-as`: programs with the names of BMv2's switches, for tools that start them by name.
+//! `weir switch --install-as`: wrapper scripts with the names of BMv2's switches, for tools that start them
+//! by name.
 
 use crate::commands::dir;
 use crate::console::{Console, Failure};
@@ -7,15 +8,16 @@ use std::io::Write;
 use std::path::Path;
 use weir_report::files::{PROGRAM, write_atomic};
 
-/// Comment in each wrapper, by which it is known again.
+/// Comment in each wrapper, by which [`install`] recognises files that it may overwrite.
 const MARK: &str = "# Runs `weir switch` in place of BMv2's program of this name.";
 
-/// Writes the wrappers into a folder.
+/// Writes the wrappers to a directory. Fails if a file exists that is not a wrapper.
 pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     let weir = std::env::current_exe()?;
     let weir = format!("'{}'", weir.to_string_lossy().replace('\'', r"'\''"));
     let directory = dir(directory)?;
-    // simple_switch has no P4Runtime, and several of them run on a machine: none may take its port.
+    // simple_switch has no P4Runtime server, and several may run on one machine, so the wrapper uses any free
+    // port.
     let local = "--grpc-server-addr 127.0.0.1:0";
     let scripts = [
         ("simple_switch_grpc", format!("exec {weir} switch \"$@\"\n")),
@@ -28,14 +30,15 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     ];
     let files: Vec<_> = scripts.iter().map(|(name, _)| directory.join(name)).collect();
     for file in &files {
-        let has_mark = || fs::read(file).is_ok_and(|there| String::from_utf8_lossy(&there).contains(MARK));
+        let has_mark =
+            || fs::read(file).is_ok_and(|content| String::from_utf8_lossy(&content).contains(MARK));
         let ours = match fs::symlink_metadata(file) {
-            Ok(there) => there.is_file() && has_mark(),
+            Ok(found) => found.is_file() && has_mark(),
             Err(error) => error.kind() == std::io::ErrorKind::NotFound,
         };
         if !ours {
             return Err(Failure::Input(format!(
-                "{} exists and was not written by this command; choose another folder",
+                "{} already exists and was not written by this command; choose another directory",
                 file.display()
             )));
         }
@@ -47,5 +50,5 @@ pub fn install(directory: &Path, console: &mut Console) -> Result<(), Failure> {
     for file in &files {
         writeln!(console.out, "Wrapper {}", file.display())?;
     }
-    Ok(writeln!(console.out, "Tools find them with PATH={}:$PATH", directory.display())?)
+    Ok(writeln!(console.out, "To use them, set PATH={}:$PATH", directory.display())?)
 }

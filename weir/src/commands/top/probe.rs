@@ -1,4 +1,4 @@
-//! The readings that `weir top` takes of a switch.
+//! Reads the state of one switch for `weir top`.
 
 use p4runtime::p4::v1::entity::Entity as Kind;
 use p4runtime::p4::v1::{CounterEntry, Entity, Index, RegisterEntry, TableEntry, p4_data};
@@ -9,31 +9,30 @@ use tokio::task::JoinSet;
 use weir_client::{ClientError, ClientOptions, Session, Target, ThriftClient};
 use weir_experiment::counts::{Counts, DROP_COUNTER, EVENT_COUNTER, count_program};
 
-/// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), and the table of routes.
+/// Registers of the P4 programs (`p4src/controls/queue_bytes.p4`), and the table with the routes.
 const QUEUE: &str = "queue_bytes";
 const SENT: &str = "tx_bytes";
 const ROUTES: &str = "forward";
-/// Time that the Thrift server may take to tell which ports are up. It is no trouble if it does not.
+/// Time limit for reading the port states. A switch without a Thrift server is not an error.
 const THRIFT_TIMEOUT: Duration = Duration::from_millis(500);
 
-/// The values read from a switch.
 #[derive(Clone, Debug, Default, PartialEq)]
 pub struct Reading {
-    /// Bytes queued by port, if the program counts them.
+    /// Bytes queued, by port; empty if the program has no such register.
     pub queue: BTreeMap<u16, u64>,
-    /// Bytes sent by port.
+    /// Low 32 bits of the bytes sent, by port; empty if the program has no such register.
     pub sent: BTreeMap<u16, u64>,
-    /// Ports that are down.
+    /// Ports that are down; empty if the Thrift server did not respond.
     pub down: BTreeSet<u16>,
-    /// Packets marked CE.
+    /// Packets marked CE; `None` if the program has no counter of marks.
     pub marks: Option<u64>,
-    /// Packets dropped by the program.
+    /// Packets dropped by the program; `None` if the program has no counter of drops.
     pub drops: Option<u64>,
-    /// Entries in the table of routes.
+    /// Entries in the table with the routes; `None` if the program has no such table.
     pub routes: Option<u64>,
 }
 
-/// The ids of what is read.
+/// P4Info ids of the objects to read; `None` if the program lacks the object.
 #[derive(Clone, Copy, Debug, Default)]
 struct Ids {
     queue: Option<u32>,
@@ -57,18 +56,18 @@ impl Ids {
     }
 }
 
-/// A switch that is read again and again.
+/// A client that polls one switch.
 pub struct SwitchReader {
     target: Target,
     options: ClientOptions,
     ports: Vec<u16>,
     thrift: String,
-    /// The session, and the ids of the program that ran when it began.
+    /// The session, and the ids in the program that ran when the session began.
     open: Option<(Session, Ids)>,
 }
 
 impl SwitchReader {
-    /// Returns a switch with these ports and its Thrift server.
+    /// Creates the client; the session is opened by the first read.
     pub fn new(target: Target, options: ClientOptions, ports: Vec<u16>, thrift: String) -> SwitchReader {
         SwitchReader { target, options, ports, thrift, open: None }
     }
@@ -82,11 +81,11 @@ impl SwitchReader {
         let Some((session, ids)) = self.open.clone() else { return Err(ClientError::NoProgram) };
         let read = session.read(self.wanted(ids)).await;
         if read.as_ref().is_err_and(ClientError::is_unimplemented) {
-            // BMv2 shows no registers over P4Runtime.
+            // BMv2 does not implement register reads over P4Runtime, so they are omitted from now on.
             let ids = Ids { queue: None, sent: None, ..ids };
             self.open = Some((session, ids));
         } else if read.is_err() {
-            // The switch may have another program when it answers again.
+            // The switch may run a different program when it responds again, so the ids are read anew.
             self.open = None;
         }
         let mut reading = sort(&read?, ids);
@@ -95,7 +94,7 @@ impl SwitchReader {
             ThriftClient::connect_within(&thrift, THRIFT_TIMEOUT).and_then(|mut client| client.ports())
         });
         if let Ok(Ok(ports)) = asked.await {
-            // A port whose interface was removed is in no list.
+            // A port whose interface was removed is missing from the list, and counts as down.
             let is_up = |port: &u16| ports.contains(&(*port, true));
             reading.down = self.ports.iter().copied().filter(|port| !is_up(port)).collect();
         }
@@ -118,7 +117,7 @@ impl SwitchReader {
     }
 }
 
-/// Puts what was read where it belongs.
+/// Sorts the entities of a read response into a [`Reading`].
 fn sort(entities: &[Entity], ids: Ids) -> Reading {
     let mut reading = Reading::default();
     let (mut drops, mut events) = (BTreeMap::new(), BTreeMap::new());
@@ -160,7 +159,7 @@ fn sort(entities: &[Entity], ids: Ids) -> Reading {
     reading
 }
 
-/// Reads all switches at once; of one that does not answer, why.
+/// Reads all switches in parallel; returns the error of each switch that failed.
 pub async fn read_all(probes: &mut Vec<SwitchReader>) -> Vec<Result<Reading, String>> {
     let mut reads = JoinSet::new();
     for (at, mut probe) in probes.drain(..).enumerate() {

@@ -1,5 +1,5 @@
-//! A packet through a running fabric: each switch is copied, with its program and its tables, and the packet is followed
-//! through the copies. The switches themselves only answer reads.
+//! Traces a packet through copies of running switches, which have the switches' programs and table entries.
+//! The switches themselves are only read.
 
 use super::super::controller::{Protocol, SwitchArgs, block_on, failure, imported_topology};
 use crate::console::{Console, Failure};
@@ -22,13 +22,14 @@ use weir_switch::program::{Engine, Program};
 use weir_switch::trace::PacketTrace;
 use weir_units::Time;
 
-/// Visits of switches after which a packet is not followed any further: an IPv4 packet has 64 hops to live as well.
+/// Maximum number of switch visits of a packet and its copies. Also the default TTL of IPv4, so that a loop
+/// ends here.
 const MAX_VISITS: usize = 64;
 
-/// Options that choose a running fabric, and a packet of it.
+/// The options that select a running fabric and a packet.
 #[derive(Debug, clap::Args)]
 pub struct RunningArgs {
-    /// Follow a packet through running switches: their topology, any file that `weir controller --topology` takes
+    /// Trace through running switches: topology file in any format that `weir controller --topology` accepts
     #[arg(long, short, value_name = "FILE", requires = "from", help_heading = "In a running fabric")]
     topology: Option<PathBuf>,
 
@@ -36,11 +37,11 @@ pub struct RunningArgs {
     #[arg(long, value_name = "HOST", requires = "topology", help_heading = "In a running fabric")]
     from: Option<String>,
 
-    /// Host that it is for; with --hex the packet says this itself
+    /// Destination host; with --hex taken from the packet
     #[arg(long, value_name = "HOST", conflicts_with = "hex", help_heading = "In a running fabric")]
     to: Option<String>,
 
-    /// UDP source port, by which switches choose one of several paths
+    /// UDP source port, which selects one of several paths by hashing
     #[arg(
         long,
         value_name = "PORT",
@@ -54,7 +55,7 @@ pub struct RunningArgs {
     switches: SwitchArgs,
 }
 
-/// Follows a packet: that of `hex`, as hexadecimal digits, or DATA from one host to another.
+/// Traces the packet with the hexadecimal digits `hex`, or a DATA packet from one host to another.
 pub fn run(
     args: &RunningArgs,
     hex: Option<&str>,
@@ -62,18 +63,18 @@ pub fn run(
     console: &mut Console,
 ) -> Result<(), Failure> {
     let (Some(file), Some(from)) = (&args.topology, &args.from) else {
-        return Err(Failure::input("name the topology and the sender: --topology FILE --from HOST"));
+        return Err(Failure::input("--topology and --from are required"));
     };
     let (topology, imported) = imported_topology(file, &console.kit.catalogue.topologies)?;
     let host = |option: &str, name: &str| {
-        let unknown = || Failure::Input(format!("{option} {name}: the topology has no such host"));
+        let unknown = || Failure::Input(format!("{option} {name}: unknown host"));
         topology.host_named(name).ok_or_else(unknown)
     };
     let sender = host("--from", from)?;
     let bytes = match (hex, &args.to) {
         (Some(hex), _) => bytes_of(hex),
         (None, Some(to)) => data(&topology, sender, host("--to", to)?, args.source_port)?,
-        (None, None) => return Err(Failure::input("say where the packet goes: --to HOST, or --hex BYTES")),
+        (None, None) => return Err(Failure::input("--to or --hex is required")),
     };
     let targets = args.switches.targets(&topology, imported.as_ref(), Protocol::P4Runtime)?;
     let outcomes = block_on(fleet::held(targets, args.switches.options()?))?;
@@ -99,7 +100,7 @@ fn bytes_of(hex: &str) -> Vec<u8> {
     hex.as_bytes().chunks(2).map(|pair| pair.iter().fold(0, |byte, &it| byte << 4 | digit(it))).collect()
 }
 
-/// Returns a DATA packet without payload.
+/// Returns the bytes of a DATA packet without payload.
 fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Result<Vec<u8>, Failure> {
     let (from, to) = (topology.host(from), topology.host(to));
     let frame = FrameRepr {
@@ -114,26 +115,26 @@ fn data(topology: &Topology, from: HostIx, to: HostIx, source_port: u16) -> Resu
         payload_len: 0,
     };
     let mut bytes = vec![0; HEADERS_LEN];
-    frame.emit(&[], &mut bytes).ok_or_else(|| Failure::work("the packet cannot be written"))?;
+    frame.emit(&[], &mut bytes).ok_or_else(|| Failure::work("cannot encode the packet"))?;
     Ok(bytes)
 }
 
-/// One passage through a switch.
+/// One passage of the packet, or of a copy, through a switch.
 struct Visit {
     switch: SwitchIx,
     port: u16,
     trace: PacketTrace,
-    /// The visit that it came from, by index.
+    /// Index of the visit that sent the packet here; `None` for the first.
     from: Option<usize>,
-    /// Ports by which frames left.
+    /// Egress ports of the frames that left the switch.
     out: Vec<u16>,
 }
 
-/// The whole path of a packet and its copies.
+/// The visits of a packet and its copies, and the hosts that received them.
 struct PacketPath {
     visits: Vec<Visit>,
     received: Vec<HostIx>,
-    /// The packet had not ended after [`MAX_VISITS`].
+    /// True if packets were still in flight after [`MAX_VISITS`] visits.
     is_cut: bool,
 }
 
@@ -156,7 +157,7 @@ fn follow(
         let copy = match copies.entry(ix.0 as usize) {
             Entry::Occupied(entry) => entry.into_mut(),
             Entry::Vacant(entry) => {
-                let held = held.get(name).ok_or_else(|| Failure::Work(format!("{name}: it was not read")))?;
+                let held = held.get(name).ok_or_else(|| Failure::Work(format!("{name}: not read")))?;
                 entry.insert(clone_switch(held).map_err(|reason| Failure::Work(format!("{name}: {reason}")))?)
             }
         };
@@ -180,8 +181,8 @@ fn follow(
     Ok(path)
 }
 
-/// Returns a switch with the program and the tables of another one. Registers, counters, meters and queues are as in
-/// a switch that has not seen a packet.
+/// Returns a switch with the program and the table entries of `held`. Registers, counters, meters and queues
+/// are in their initial state.
 fn clone_switch(held: &Held) -> Result<Switch, String> {
     let config = held.program.pipeline_config().map_err(|error| error.to_string())?;
     let json = std::str::from_utf8(&config.p4_device_config)
@@ -197,12 +198,13 @@ fn clone_switch(held: &Held) -> Result<Switch, String> {
     Ok(switch)
 }
 
-/// Returns the updates that make these entities, each after those that it names. They stay as they were read: the canonical
-/// form of `weir_controller::reconcile` sorts a group's members, and a hash would choose others.
+/// Returns updates that write these entities, ordered such that each follows those that it refers to. The
+/// entities are not brought into the canonical form of `weir_controller::reconcile`, which sorts the members
+/// of a group: a hash would then select different members.
 fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     let constant: BTreeSet<u32> =
         index.tables.iter().filter(|table| table.is_const_table).map(|table| table.preamble().id).collect();
-    // A program brings the entries of constant tables itself.
+    // Entries of constant tables are part of the program.
     let is_written = |entity: &&Entity| match &entity.entity {
         Some(Kind::TableEntry(entry)) => entry.is_default_action || !constant.contains(&entry.table_id),
         _ => true,
@@ -224,7 +226,8 @@ fn updates(entities: &[Entity], index: &Index) -> Vec<Update> {
     ordered.into_iter().map(update).collect()
 }
 
-/// One packet through one switch, until all copies have left it.
+/// Passes one packet through a switch, and returns the trace and the frames that left, with their egress
+/// ports.
 fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16, Vec<u8>)>) {
     let (mut trace, mut ready, mut frames) = (PacketTrace::new(), ReadyPorts::default(), Vec::new());
     switch.receive_traced(Time::ZERO, port, Packet::from_bytes(bytes), &mut ready, &mut trace);
@@ -237,7 +240,7 @@ fn pass(switch: &mut Switch, port: u16, bytes: &[u8]) -> (PacketTrace, Vec<(u16,
     (trace, frames)
 }
 
-/// Returns the name of what is at a port of a switch: `s1:3`, or a host.
+/// Returns the name of the node and port connected to a port, such as `s1:3`.
 fn peer(topology: &Topology, switch: SwitchIx, port: u16) -> Option<String> {
     topology.peer(switch, port).map(|(_, end)| topology.end_name(end))
 }
@@ -246,7 +249,8 @@ impl PacketPath {
     fn print(&self, topology: &Topology, console: &mut Console) -> Result<(), Failure> {
         for visit in &self.visits {
             let name = &topology.switch(visit.switch).name;
-            let from = peer(topology, visit.switch, visit.port).unwrap_or_else(|| "nobody".to_owned());
+            let from =
+                peer(topology, visit.switch, visit.port).unwrap_or_else(|| "nothing connected".to_owned());
             writeln!(console.out, "{name}, port {}, from {from}", visit.port)?;
             writeln!(console.out, "{}", visit.trace)?;
             for &port in &visit.out {
@@ -257,12 +261,12 @@ impl PacketPath {
             }
         }
         for &host in &self.received {
-            writeln!(console.out, "{} receives it", topology.host(host).name)?;
+            writeln!(console.out, "delivered to {}", topology.host(host).name)?;
         }
         if self.is_cut {
-            writeln!(console.out, "after {MAX_VISITS} switches it is not delivered yet: a loop")?;
+            writeln!(console.out, "not delivered after {MAX_VISITS} switches: forwarding loop")?;
         } else if self.received.is_empty() {
-            writeln!(console.out, "no host receives it")?;
+            writeln!(console.out, "not delivered to any host")?;
         }
         Ok(())
     }
