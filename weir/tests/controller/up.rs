@@ -171,7 +171,7 @@ pub fn a_fabric_leaves_namespaces_of_others_alone() {
     place.foreign("h2");
     let refused = place.weir("up", &["fabric.yaml"]);
     assert_eq!(refused.status.code(), Some(2), "{}", said(&refused));
-    assert!(said(&refused).contains(&format!("a network namespace {h2} already")), "{}", said(&refused));
+    assert!(said(&refused).contains(&format!("network namespace {h2} already exists")), "{}", said(&refused));
     place.remove_foreign("h2");
     place.assert_clean();
 
@@ -328,7 +328,7 @@ pub fn a_damaged_state_is_removed_and_told() {
         assert!(exec.status.code() == Some(1) && said(&exec).contains("malformed"), "{}", said(&exec));
         let down = place.weir("down", &[]);
         assert!(down.status.code() == Some(1) && said(&down).contains("malformed"), "{}", said(&down));
-        assert!(said(&down).contains("no network namespace has a name of it"), "{}", said(&down));
+        assert!(said(&down).contains("no network namespace is named"), "{}", said(&down));
         place.assert_clean();
     }
     assert!(place.weir("up", &["fabric.yaml"]).status.success());
