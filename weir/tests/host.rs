@@ -52,7 +52,9 @@ fn bad_input_is_refused_with_status_2() {
     assert!(with(&["--size", "1MB", "--out", "/nowhere/x.json"]).contains("/nowhere/x.json"));
     assert!(with(&["--size", "1MB", "--peer-mac", "x"]).contains("02:00:0a:00:02:02"));
     let recv = ["recv", "--iface", "lo"];
-    assert!(refused(&[&recv[..], &["--scheme", "cubic"]].concat()).contains("there are hpcc, hpcc++, fncc"));
+    assert!(
+        refused(&[&recv[..], &["--scheme", "cubic"]].concat()).contains("known schemes: hpcc, hpcc++, fncc")
+    );
     assert!(refused(&[&recv[..], &["--set", "lhcs"]].concat()).contains("PARAMETER=VALUE"));
 }
 

@@ -620,7 +620,10 @@ fn what_is_for_mininet_is_refused_elsewhere() {
         refused(experiment, &[&["--on", "mininet", "--check"], arguments].concat())
     };
     assert!(in_mininet("hpcc-plus-weights", &[]).contains("not by weight"));
-    assert!(in_mininet("policy-faults", &[]).contains("are for virtual time"));
+    let key = tempfile::NamedTempFile::new().expect("a file");
+    fs::write(key.path(), [b'k'; 64]).expect("a key");
+    let with_key = ["--policy-key", key.path().to_str().expect("text")];
+    assert!(in_mininet("policy-faults", &with_key).contains("are for virtual time"));
     let policy = ["--set", "policy={imax: 6}"];
     assert!(in_mininet("quickstart", &policy).contains("requires --policy-key FILE"));
     let no_key = [&policy[..], &["--policy-key", "/no/key"]].concat();

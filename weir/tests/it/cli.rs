@@ -283,7 +283,7 @@ fn a_flow_file_that_starts_after_the_end_is_refused() {
         .get_output()
         .clone();
     let told = String::from_utf8(output.stdout).unwrap();
-    assert!(told.contains("about 2 thousand packet-hops, "), "{told}");
+    assert!(told.contains("about 1 thousand packet-hops, "), "{told}");
 }
 
 #[test]
