@@ -227,8 +227,8 @@ fn a_policy_outlives_its_agent() {
     // What cannot be is refused as a whole.
     let wrong: [(&[&str], &str); 4] = [
         (&["max_stage=4", "eta=9"], "eta: "),
-        (&["max_stage=4", "etta=1"], "no parameter \"etta\""),
-        (&["scheme=dctcp"], "needs ECN marks"),
+        (&["max_stage=4", "etta=1"], "unknown parameter \"etta\""),
+        (&["scheme=dctcp"], "ECN marks"),
         (&["scheme=tcp"], "unknown scheme \"tcp\""),
     ];
     for (edits, reason) in wrong {
