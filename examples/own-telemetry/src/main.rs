@@ -35,12 +35,12 @@ mod tests {
     #[test]
     fn the_scheme_names_the_field_that_a_program_lacks() {
         let message = experiment(&["program=hpcc"]).err().unwrap();
-        assert!(message.contains("wait needs the field \"wait\" in telemetry records"), "{message}");
+        assert!(message.contains("wait requires the field \"wait\" in custom telemetry records"), "{message}");
     }
 
     #[test]
     fn schemes_that_read_the_papers_records_do_not_take_others() {
         let message = experiment(&["schemes=[hpcc]"]).err().unwrap();
-        assert!(message.contains("hpcc needs Weir's telemetry records"), "{message}");
+        assert!(message.contains("hpcc requires Weir's telemetry records"), "{message}");
     }
 }
